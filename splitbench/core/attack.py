@@ -1,0 +1,43 @@
+"""What an attack is. Scoring belongs to the runner, which alone has the truth."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Generator
+
+from splitbench.core.component import Component
+from splitbench.core.threat import ThreatModel
+from splitbench.core.view import Recovered, View
+from splitbench.core.wire import Message
+
+
+class Attack(Component):
+    """Recover the targets of a view. Declares the weakest adversary that can mount it."""
+
+    needs: ClassVar[ThreatModel] = ThreatModel()
+    modality: ClassVar[str | None] = "image"  # the data it works on; None: any
+
+    def run(self, view: View, generator: Generator) -> Recovered:
+        """Guess the targets' inputs, labels or both."""
+        raise NotImplementedError
+
+
+class OnlineAttack(Attack):
+    """An attack that attends the training: the run is replayed from its seed with the attack listening."""
+
+    def begin(self, view: View, generator: Generator) -> None:
+        """Before the first step. `view.stages` are the server's live layers; reading them is all that is allowed."""
+
+    def hear(self, message: Message) -> None:
+        """Every message to or from the server, as it passes."""
+
+
+class ActiveAttack(OnlineAttack):
+    """An online attack by a malicious server, which may send the client something else."""
+
+    needs: ClassVar[ThreatModel] = ThreatModel(tampers=True)
+
+    def tamper(self, honest: Message) -> Message:
+        """What the server sends instead."""
+        return honest

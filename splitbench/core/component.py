@@ -1,0 +1,118 @@
+"""What every component has in common: settings are its dataclass fields, and a version guards its numbers."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from splitbench.core.errors import Mistake, nearest
+
+
+class Component:
+    """A model, data set, topology, defense, attack or metric. Raise `version` when its results change."""
+
+    version: ClassVar[int | str] = 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """A component as a recipe names it: everything that decides what it does."""
+
+    kind: str
+    name: str
+    settings: Mapping[str, Any]
+    version: int | str = 1
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{key}={value}" for key, value in self.settings.items())
+        return f"{self.name}({shown})" if shown else self.name
+
+    def document(self) -> dict[str, Any]:
+        """As plain data, for digests and files."""
+        return {"name": self.name, "version": self.version, "settings": dict(self.settings)}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting, as read from the source: no import needed to list it."""
+
+    name: str
+    annotation: str
+    default: str
+    note: str
+
+
+def settings_of(component: type) -> dict[str, dataclasses.Field[Any]]:
+    """The fields a recipe may set; fields marked `init=False` are what the component learns while running."""
+    if not dataclasses.is_dataclass(component):
+        return {}
+    return {field.name: field for field in dataclasses.fields(component) if field.init}
+
+
+@functools.cache
+def _schema(component: type) -> type[BaseModel]:
+    hints = get_type_hints(component, include_extras=True)
+    fields: dict[str, Any] = {}
+    for name, field in settings_of(component).items():
+        default = field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
+        fields[name] = (hints[name], default)
+    # Settings such as `model_path` are ordinary names here, not pydantic's.
+    config = ConfigDict(extra="forbid", protected_namespaces=())
+    return create_model(component.__name__, __config__=config, **fields)
+
+
+def validated(component: type, settings: Mapping[str, Any], where: str) -> tuple[dict[str, Any], list[Mistake]]:
+    """Settings with defaults filled in, and every mistake in them."""
+    mistakes = []
+    known = settings_of(component)
+    for name in settings:
+        if name not in known:
+            what = nearest(name, known) or f"; {component.__name__} has no settings"
+            mistakes.append(Mistake(_join(where, name), f"no setting named '{name}'{what}"))
+    try:
+        checked = _schema(component).model_validate({k: v for k, v in settings.items() if k in known})
+    except ValidationError as error:
+        for problem in error.errors():
+            place = _join(where, *map(str, problem["loc"]))
+            mistakes.append(Mistake(place, f"{_plain(problem['msg'])}, got {problem['input']!r}"))
+        return {}, mistakes
+    return checked.model_dump(mode="json"), mistakes
+
+
+def _join(*places: str) -> str:
+    return ".".join(place for place in places if place)
+
+
+def _plain(message: str) -> str:
+    """Pydantic's sentence, begun as ours are."""
+    return message.replace("Input should be", "expected").replace("Value error, ", "")
+
+
+def read_settings(path: Path, class_name: str) -> tuple[str, list[Setting]]:
+    """The docstring and settings of a component, from its source alone, so that `--help` loads nothing heavy.
+
+    A trailing comment on a field is its explanation.
+    """
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    tree = ast.parse(text)
+    body = next((n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == class_name), None)
+    if body is None:
+        return "", []
+    found = []
+    for node in body.body:
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+            continue
+        annotation, default = ast.unparse(node.annotation), ast.unparse(node.value) if node.value else ""
+        if "ClassVar" in annotation or "init=False" in default:
+            continue
+        _, _, note = lines[(node.end_lineno or node.lineno) - 1].partition("  # ")
+        found.append(Setting(node.target.id, annotation, default, note.strip()))
+    return ast.get_docstring(body) or "", found

@@ -1,0 +1,103 @@
+"""What a client can do against a curious server: a few moments, each doing nothing unless overridden."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from torch import Generator, Tensor, nn
+
+from splitbench.core.component import Component
+
+if TYPE_CHECKING:
+    from splitbench.core.split import SplitModel
+    from splitbench.core.wire import Message
+
+
+class Defense(Component):
+    """The baseline: everything passes as it is. In the order in which the moments occur:"""
+
+    mixes: ClassVar[bool] = False
+    """Whether a mixer stands between clients and server; only then is `mix` called."""
+
+    def prepare(self, model: SplitModel) -> SplitModel:
+        """Change the network before training (replace batch norm, wrap the client)."""
+        return model
+
+    def inputs(self, x: Tensor, y: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
+        """Transform a client's batch before its first layer."""
+        return x, y
+
+    def penalty(self, x: Tensor, z: Tensor) -> Tensor | None:
+        """A term for the client's own loss, from its inputs and its smashed data before they leave."""
+        return None
+
+    def outgoing(self, message: Message, generator: Generator | None) -> Message:
+        """Change what a client sends. What is done to the tensor is differentiated through on the way back."""
+        return message
+
+    def mix(
+        self, smashed: Sequence[Message], labels: Sequence[Message], generator: Generator | None
+    ) -> tuple[Sequence[Message], Sequence[Message]]:
+        """What the mixer makes of what several clients sent, one message a group; labels may become soft."""
+        return smashed, labels
+
+    def incoming(self, message: Message) -> Message:
+        """Look at what the server returned; raise `CellError` to leave the protocol."""
+        return message
+
+    def gradients(self, stage: nn.Module, generator: Generator | None) -> None:
+        """Sanitise the gradients that the backward pass left on a client's stage, in place."""
+
+
+@dataclass(frozen=True)
+class Composed(Defense):
+    """Several defenses in the order written, for the first `clients` clients (all, if None)."""
+
+    parts: tuple[Defense, ...]
+    clients: int | None = None
+
+    @property
+    def mixes(self) -> bool:  # type: ignore[override]
+        return any(part.mixes for part in self.parts)
+
+    def protects(self, index: int) -> bool:
+        return self.clients is None or index < self.clients
+
+    def prepare(self, model: SplitModel) -> SplitModel:
+        for part in self.parts:
+            model = part.prepare(model)
+        return model
+
+    def inputs(self, x: Tensor, y: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
+        for part in self.parts:
+            x, y = part.inputs(x, y, generator)
+        return x, y
+
+    def penalty(self, x: Tensor, z: Tensor) -> Tensor | None:
+        terms = [term for part in self.parts if (term := part.penalty(x, z)) is not None]
+        return sum(terms[1:], terms[0]) if terms else None
+
+    def outgoing(self, message: Message, generator: Generator | None) -> Message:
+        if self.protects(message.sender.index):
+            for part in self.parts:
+                message = part.outgoing(message, generator)
+        return message
+
+    def mix(
+        self, smashed: Sequence[Message], labels: Sequence[Message], generator: Generator | None
+    ) -> tuple[Sequence[Message], Sequence[Message]]:
+        for part in self.parts:
+            smashed, labels = part.mix(smashed, labels, generator)
+        return smashed, labels
+
+    def incoming(self, message: Message) -> Message:
+        if self.protects(message.receiver.index):
+            for part in reversed(self.parts):
+                message = part.incoming(message)
+        return message
+
+    def gradients(self, stage: nn.Module, generator: Generator | None) -> None:
+        for part in self.parts:
+            part.gradients(stage, generator)

@@ -1,0 +1,61 @@
+"""What an attack may look at, cut from what crossed the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from splitbench.core.errors import SplitbenchError
+from splitbench.core.threat import ThreatModel
+from splitbench.core.wire import Message
+
+
+@dataclass(frozen=True)
+class Auxiliary:
+    """Public samples of the private kind: images in [0, 1], and their labels."""
+
+    x: Tensor
+    y: Tensor
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+@dataclass
+class Query:
+    """The client as a black box, through its defense, for as many inputs as the threat model allows."""
+
+    answer: Callable[[Tensor], Tensor]
+    left: int
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if len(x) > self.left:
+            raise SplitbenchError(f"the threat model grants {self.left} more queries, the attack asked for {len(x)}")
+        self.left -= len(x)
+        return self.answer(x)
+
+
+@dataclass(frozen=True)
+class View:
+    """Everything granted to an adversary, and nothing else. What a threat model denies is None or empty."""
+
+    threat: ThreatModel
+    targets: Tensor  # (N, ...) smashed data of the samples to recover
+    shape: tuple[int, ...]  # of one input, (C, H, W) for images
+    classes: int
+    stages: Sequence[nn.Module]  # the adversary's own: a copy of the server's layers
+    labels: Tensor | None = None  # the targets' labels
+    template: Callable[[], nn.Module] | None = None  # the client's layers, freshly initialised
+    auxiliary: Auxiliary | None = None
+    query: Query | None = None
+    heard: Sequence[Message] = ()  # what passed during training, after the defense
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """An attack's guesses, in the order of the targets."""
+
+    inputs: Tensor | None = None
+    labels: Tensor | None = None

@@ -1,0 +1,1 @@
+"""One file per architecture, with the places it can be cut."""

@@ -1,0 +1,1 @@
+"""Tables made of stored results. Never loads torch."""
