@@ -32,10 +32,10 @@ class MCC(Metric):
         if unknown.any() or not len(truth):
             return torch.tensor(torch.nan, dtype=torch.float64)
         # Labels need not count from zero (an unknown person is -1): number those that occur.
-        _, numbered = torch.stack((guess, truth)).unique(return_inverse=True)
+        _, numbered = torch.unique(torch.stack((guess, truth)), return_inverse=True)
         ones = F.one_hot(numbered.reshape(2, len(truth), -1)).double()  # (2, N, A, K), where A is 1 for classes
         ones = ones - ones.mean(1, keepdim=True)
-        p, t = ones
+        p, t = ones.unbind()
         covariance, of_p, of_t = (p * t).sum((0, 2)), p.square().sum((0, 2)), t.square().sum((0, 2))  # (A,)
         varies = of_t > 1e-9
         # Guesses that are always the same have no variance to divide by; their covariance is 0 and so is the score.

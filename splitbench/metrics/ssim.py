@@ -32,16 +32,17 @@ class SSIM(Metric):
 
     def __call__(self, recovered: Tensor, truth: Tensor) -> Tensor:
         recovered, truth = checked(recovered, truth, smallest=_WINDOW)
-        pairs = zip(recovered.split(_CHUNK), truth.split(_CHUNK), strict=True)
+        pairs = zip(torch.split(recovered, _CHUNK), torch.split(truth, _CHUNK), strict=True)
         return torch.cat([_ssim(a, b) for a, b in pairs])
 
 
 def _ssim(a: Tensor, b: Tensor) -> Tensor:
     # Channels are images here: the window is the same for all.
     planes = torch.stack((a, b, a * a, b * b, a * b)).flatten(0, 2).unsqueeze(1)  # (5 N C, 1, H, W)
-    mean_a, mean_b, aa, bb, ab = _blur(planes).unflatten(0, (5, *a.shape[:2])).squeeze(3)
-    var_a, var_b, cov = aa - mean_a**2, bb - mean_b**2, ab - mean_a * mean_b
-    luminance = (2 * mean_a * mean_b + _C1) / (mean_a**2 + mean_b**2 + _C1)
+    blurred = _blur(planes)
+    mean_a, mean_b, aa, bb, ab = blurred.reshape(5, *a.shape[:2], *blurred.shape[2:]).unbind()
+    var_a, var_b, cov = aa - mean_a.square(), bb - mean_b.square(), ab - mean_a * mean_b
+    luminance = (2 * mean_a * mean_b + _C1) / (mean_a.square() + mean_b.square() + _C1)
     structure = (2 * cov + _C2) / (var_a + var_b + _C2)
     return (luminance * structure).flatten(1).mean(1)
 
