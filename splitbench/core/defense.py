@@ -21,6 +21,10 @@ class Defense(Component):
     mixes: ClassVar[bool] = False
     """Whether a mixer stands between clients and server; only then is `mix` called."""
 
+    def protects(self, index: int) -> bool:
+        """Whether client `index` uses it."""
+        return True
+
     def prepare(self, model: SplitModel) -> SplitModel:
         """Change the network before training (replace batch norm, wrap the client)."""
         return model
@@ -40,7 +44,10 @@ class Defense(Component):
     def mix(
         self, smashed: Sequence[Message], labels: Sequence[Message], generator: Generator | None
     ) -> tuple[Sequence[Message], Sequence[Message]]:
-        """What the mixer makes of what several clients sent, one message a group; labels may become soft."""
+        """What the mixer makes of what several clients sent, one message a group; labels may become soft.
+
+        A mixed message's share is the sum of its members' shares.
+        """
         return smashed, labels
 
     def incoming(self, message: Message) -> Message:

@@ -63,10 +63,10 @@ def locate(kind: Kind, name: str) -> tuple[Path, str] | None:
 
 
 def _class_in(path: Path, name: str) -> str:
-    """A file holds one public class, named as the file is, but for case and underscores."""
+    """A file holds one public class, named as the file is, but for case and underscores (`None_` is `none`)."""
     wanted = name.replace("_", "").lower()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ClassDef) and node.name.lower() == wanted:
+        if isinstance(node, ast.ClassDef) and node.name.rstrip("_").lower() == wanted:
             return node.name
     raise ImportError(f"{path} holds no class named like '{name}'")
 

@@ -30,6 +30,7 @@ class Topology(Component):
 
     cuts: ClassVar[int] = 1  # how many cuts the network needs
     shares_labels: ClassVar[bool] = True  # whether the server is sent the labels
+    simultaneous: ClassVar[bool] = False  # whether clients speak in the same step, which a mixer needs
 
     def places(self, cut: str, model_cuts: Sequence[str]) -> tuple[str, ...]:
         """Where the network is cut, given the user's choice of the first cut."""

@@ -27,6 +27,7 @@ class Message:
     cut: int
     tensor: Tensor
     samples: Tensor | None = None
+    share: float = 1.0  # of all data, what the message speaks for; its weight in a loss over several messages
 
     def carrying(self, tensor: Tensor) -> Message:
         return replace(self, tensor=tensor)
@@ -57,12 +58,18 @@ class Wire:
     listeners: Sequence[Listener] = ()  # see every message as it passed; may not change it
     tamper: Tamper | None = None  # an active server's chance to send something else
     round: int = 0
+    speaker: Party | None = None  # the client who sent something last
     transcript: list[Message] = field(default_factory=list)
     traffic: Counter[tuple[int, Role, Role, Kind]] = field(default_factory=Counter)
 
+    def defense_of(self, client: Party) -> Defense:
+        """The defense a client uses: the baseline, if it is not among the protected."""
+        return self.defense if self.defense.protects(client.index) else Defense()
+
     def send(self, message: Message) -> Delivery:
         if message.sender.role == "client":
-            message = self.defense.outgoing(message, self.generator)
+            self.speaker = message.sender
+            message = self.defense_of(message.sender).outgoing(message, self.generator)
         elif message.sender.role == "server" and self.tamper is not None:
             message = self.tamper(message)
         sent = message.tensor
@@ -76,7 +83,7 @@ class Wire:
             # The receiver may write into what it was given (an in-place ReLU does); the record must not change.
             self.transcript.append(passed.carrying(passed.tensor.clone()))
         if message.receiver.role == "client":
-            passed = self.defense.incoming(passed)
+            passed = self.defense_of(message.receiver).incoming(passed)
         received = passed.tensor
         if message.kind == "smashed":
             received = received.detach().requires_grad_(received.is_floating_point())
