@@ -18,6 +18,10 @@ class Attack(Component):
     needs: ClassVar[ThreatModel] = ThreatModel()
     modality: ClassVar[str | None] = "image"  # the data it works on; None: any
 
+    def lacks(self, threat: ThreatModel) -> str | None:
+        """What this adversary lacks for the attack, as a sentence; override where needs have alternatives."""
+        return threat.lacks(self.needs)
+
     def run(self, view: View, generator: Generator) -> Recovered:
         """Guess the targets' inputs, labels or both."""
         raise NotImplementedError

@@ -8,11 +8,14 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, get_type_hints
-
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_type_hints
 
 from splitbench.core.errors import Mistake, nearest
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+C = TypeVar("C")
 
 
 class Component:
@@ -29,10 +32,6 @@ class Part:
     name: str
     settings: Mapping[str, Any]
     version: int | str = 1
-
-    def __str__(self) -> str:
-        shown = ", ".join(f"{key}={value}" for key, value in self.settings.items())
-        return f"{self.name}({shown})" if shown else self.name
 
     def document(self) -> dict[str, Any]:
         """As plain data, for digests and files."""
@@ -58,6 +57,9 @@ def settings_of(component: type) -> dict[str, dataclasses.Field[Any]]:
 
 @functools.cache
 def _schema(component: type) -> type[BaseModel]:
+    # Here and not above: listing settings for `--help` must not wait for pydantic.
+    from pydantic import ConfigDict, create_model
+
     hints = get_type_hints(component, include_extras=True)
     fields: dict[str, Any] = {}
     for name, field in settings_of(component).items():
@@ -70,6 +72,8 @@ def _schema(component: type) -> type[BaseModel]:
 
 def validated(component: type, settings: Mapping[str, Any], where: str) -> tuple[dict[str, Any], list[Mistake]]:
     """Settings with defaults filled in, and every mistake in them."""
+    from pydantic import ValidationError
+
     mistakes = []
     known = settings_of(component)
     for name in settings:
@@ -84,6 +88,18 @@ def validated(component: type, settings: Mapping[str, Any], where: str) -> tuple
             mistakes.append(Mistake(place, f"{_plain(problem['msg'])}, got {problem['input']!r}"))
         return {}, mistakes
     return checked.model_dump(mode="json"), mistakes
+
+
+def defaults_of(component: type) -> dict[str, Any]:
+    """Every setting at its default, as plain data."""
+    return _schema(component)().model_dump(mode="json")
+
+
+def instantiate(component: type[C], settings: Mapping[str, Any]) -> C:
+    """The component with these settings, turned from plain data into the types it declares."""
+    kind: type = component
+    checked = _schema(kind).model_validate(dict(settings))
+    return component(**{name: getattr(checked, name) for name in settings_of(component)})
 
 
 def _join(*places: str) -> str:

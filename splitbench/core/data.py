@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,7 +45,7 @@ class DataSet:
     def shape(self) -> tuple[int, ...]:
         return tuple(self.train.x.shape[1:])
 
-    @property
+    @functools.cached_property
     def digest(self) -> str:
         """Of every byte that training or an attack could read."""
         digest = hashlib.sha256()

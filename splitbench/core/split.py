@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -59,6 +60,13 @@ def cut(network: nn.Module, after: Sequence[str]) -> tuple[nn.Module, ...]:
             raise SplitbenchError(f"no submodule named '{name}' to cut after{nearest(name, names)}")
     graph = _outline(network, after)
     ends = [_only_call(graph, name) for name in after]
+    order = list(graph.nodes)
+    for earlier, later in itertools.pairwise(ends):
+        if order.index(earlier) >= order.index(later):
+            raise SplitbenchError(
+                f"cannot cut after '{earlier.target}' and then after '{later.target}': "
+                "name the cuts in the order data flows, each once"
+            )
     output = next(node for node in graph.nodes if node.op == "output")
     stages: list[nn.Module] = []
     starts: list[fx.Node | None] = [None, *ends]
@@ -78,7 +86,7 @@ def _outline(network: nn.Module, after: Sequence[str]) -> fx.Graph:
         for training in (False, True):
             network.train(training)
             graphs.append(_Outline(after).trace(network, concrete_args=defaults))
-    except (TypeError, fx.proxy.TraceError, AttributeError, NotImplementedError) as error:
+    except (TypeError, fx.proxy.TraceError, AttributeError, RuntimeError, AssertionError) as error:
         raise SplitbenchError(
             f"{type(network).__name__} cannot be cut after {', '.join(after)}: its forward cannot be followed "
             f"({error}). Cut at a submodule of the outermost module, or wrap the network in nn.Sequential."
@@ -127,11 +135,26 @@ def _stage(network: nn.Module, graph: fx.Graph, begin: fx.Node | None, end: fx.N
             if copies:
                 continue  # an option, held at its default
         copies[node] = part.node_copy(node, lambda n: copies[n])
-    part.output(copies[end.all_input_nodes[0]] if end.op == "output" else copies[end])
+    if end.op == "output":
+        if not isinstance(end.args[0], fx.Node):
+            raise SplitbenchError(f"{type(network).__name__} returns several things; it must return one tensor")
+        part.output(copies[end.args[0]])
+    else:
+        part.output(part.call_function(_one_tensor, (copies[end], str(end.target))))
     stage = fx.GraphModule(network, part, class_name="Stage")
     if begin is not None:
         _work_out_of_place(stage, copies[begin])
     return stage
+
+
+def _one_tensor(smashed: object, cut: str) -> Tensor:
+    """What a layer returns is known only when it runs; a wire carries one tensor."""
+    if not isinstance(smashed, Tensor):
+        raise SplitbenchError(
+            f"cannot cut after '{cut}': it returns a {type(smashed).__name__}, and only one tensor can cross a cut; "
+            "choose a layer before or after it"
+        )
+    return smashed
 
 
 def _work_out_of_place(stage: nn.Module, received: fx.Node) -> None:

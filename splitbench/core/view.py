@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -23,18 +25,36 @@ class Auxiliary:
         return len(self.x)
 
 
+_numbers = itertools.count()
+_counters: dict[int, Callable[[Tensor], Tensor]] = {}
+
+
 @dataclass
 class Query:
-    """The client as a black box, through its defense, for as many inputs as the threat model allows."""
+    """The client as a black box, through its defense, for as many inputs as the threat model allows.
 
-    answer: Callable[[Tensor], Tensor]
+    The client stays behind a counter: a view holds a number and asks there, so that following the references of
+    a view never leads to the client's weights.
+    """
+
+    counter: int
     left: int
+
+    @classmethod
+    @contextmanager
+    def open(cls, answer: Callable[[Tensor], Tensor], allowed: int) -> Iterator[Query]:
+        counter = next(_numbers)
+        _counters[counter] = answer
+        try:
+            yield cls(counter, allowed)
+        finally:
+            del _counters[counter]
 
     def __call__(self, x: Tensor) -> Tensor:
         if len(x) > self.left:
             raise SplitbenchError(f"the threat model grants {self.left} more queries, the attack asked for {len(x)}")
         self.left -= len(x)
-        return self.answer(x)
+        return _counters[self.counter](x)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,111 @@
+"""The adversary's side of a run: what it is shown, and what it makes of it. The truth stays here."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import torch
+
+from splitbench.bench import parts
+from splitbench.bench.plan import Cell
+from splitbench.bench.prepare import Prepared, prepare, template
+from splitbench.bench.train import Trained, smash, train
+from splitbench.core.attack import ActiveAttack, Attack, OnlineAttack
+from splitbench.core.data import as_input
+from splitbench.core.errors import CellError
+from splitbench.core.randomness import derive, generator, seeded
+from splitbench.core.threat import ThreatModel
+from splitbench.core.view import Auxiliary, Query, Recovered, View
+from splitbench.core.wire import Message, Wire
+
+
+def refusal(cell: Cell, prepared: Prepared) -> str | None:
+    """Why this attack cannot be mounted on this run, or None if it can."""
+    assert cell.attack is not None
+    assert cell.threat is not None
+    attack: Attack = parts.build(cell.attack)
+    if len(prepared.models[0].stages) == 1:
+        return f"nothing crosses the wire in the topology '{cell.run.topology.name}'"
+    if attack.modality not in (None, prepared.data.modality):
+        return f"{cell.attack.name} recovers {attack.modality}, {cell.run.data.name} is {prepared.data.modality}"
+    return attack.lacks(cell.threat)
+
+
+def mount(cell: Cell, trained: Trained) -> tuple[Recovered, Trained]:
+    """Run the attack. An online attack attends a replay of the training, whose networks are returned."""
+    assert cell.attack is not None
+    assert cell.threat is not None
+    attack: Attack = parts.build(cell.attack)
+    noise = generator(cell.run.seed, "attack", cell.attack.name)
+    if isinstance(attack, OnlineAttack):
+        trained = replay(attack, cell, noise)
+    with view_of(trained, cell.threat) as view, seeded(cell.run.seed, "attack", cell.attack.name):
+        recovered = attack.run(view, noise)
+    _check(recovered, view, cell.attack.name)
+    return recovered, trained
+
+
+def replay(attack: OnlineAttack, cell: Cell, noise: torch.Generator) -> Trained:
+    """The training again from its seed, with the attack listening. Its own draws move nothing of the run's."""
+    assert cell.threat is not None
+    prepared = prepare(cell.run)
+    with view_of(Trained(prepared, Wire(prepared.defense), ()), cell.threat, live=True) as view:
+        with seeded(cell.run.seed, "attend"):
+            attack.begin(view, noise)
+
+        def listen(message: Message) -> None:
+            if "server" in (message.sender.role, message.receiver.role):
+                with torch.random.fork_rng(devices=[]), torch.enable_grad():
+                    attack.hear(replace(message, tensor=message.tensor.clone(), samples=None))
+
+        def tamper(message: Message) -> Message:
+            assert isinstance(attack, ActiveAttack)
+            with torch.random.fork_rng(devices=[]), torch.enable_grad():
+                return attack.tamper(replace(message, samples=None))
+
+        active = isinstance(attack, ActiveAttack) and cell.threat.tampers
+        return train(prepared, [listen], tamper if active else None)
+
+
+@contextmanager
+def view_of(trained: Trained, threat: ThreatModel, live: bool = False) -> Iterator[View]:
+    """The adversary's view of a run; `live` shows the server's own layers as they change, for an online attack."""
+    prepared, spec = trained.prepared, trained.prepared.spec
+    victim = prepared.models[0]
+    targets, public = prepared.evaluation, prepared.auxiliary
+    server = victim.owned_by("server")
+
+    def answer(x: torch.Tensor) -> torch.Tensor:
+        return smash(victim, x, prepared.defense, queries)
+
+    queries = generator(spec.seed, "queries")
+    # At the start of a replay there is nothing to recover yet: the targets are sent when training is over.
+    x = as_input(targets.x)
+    smashed = smash(victim, x if not live else x[:0], prepared.defense, generator(spec.seed, "targets"))
+    granted = slice(0, threat.auxiliary)
+    with Query.open(answer, threat.queries) as query:
+        yield View(
+            threat=threat,
+            targets=smashed,
+            shape=prepared.data.shape,
+            classes=prepared.data.classes,
+            stages=server if live else [copy.deepcopy(stage).requires_grad_(False).eval() for stage in server],
+            labels=targets.y.clone() if threat.labels and not live else None,
+            template=(lambda: template(spec, derive(spec.seed, "adversary"))) if threat.architecture else None,
+            auxiliary=Auxiliary(as_input(public.x[granted]), public.y[granted]) if threat.auxiliary else None,
+            query=query if threat.queries else None,
+            heard=[replace(m, samples=None) for m in trained.wire.transcript] if threat.transcript else (),
+        )
+
+
+def _check(recovered: Recovered, view: View, name: str) -> None:
+    """An attack that returns nonsense has failed; it must not become a score."""
+    if recovered.inputs is not None:
+        wanted = (len(view.targets), *view.shape)
+        if tuple(recovered.inputs.shape) != wanted:
+            raise CellError(f"{name} returned inputs of shape {tuple(recovered.inputs.shape)}, expected {wanted}")
+        if not bool(torch.isfinite(recovered.inputs).all()):
+            raise CellError(f"{name} returned inputs that are not finite")

@@ -1,0 +1,137 @@
+"""Everything a command does, as one Python call: for notebooks, and for the command line itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from splitbench.bench import parts, recipes, runfolder
+from splitbench.bench.document import Document
+from splitbench.bench.outcome import Outcome
+from splitbench.bench.plan import Cell, RunSpec
+from splitbench.bench.recipe import BLOCKS, Recipe, check_block, grant
+from splitbench.bench.run import Finished, perform
+from splitbench.bench.run import run as run_cells
+from splitbench.bench.store import Store
+from splitbench.core.component import Part
+from splitbench.core.errors import SplitbenchError
+from splitbench.core.threat import ThreatModel
+
+Spec = str | Mapping[str, Any]  # "gaussian", or {"gaussian": {"sigma": 0.1}}
+FLOORS = ("black", "mean_image", "class_mean", "nearest_auxiliary")
+Watch = Callable[[Finished], None]
+
+
+def _nothing(_: Finished) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a recipe would do: its cells, and which of them the store has."""
+
+    recipe: Recipe
+    done: int
+    skipped: Mapping[str, str]  # cells that will be skipped, and why
+
+    @property
+    def to_run(self) -> int:
+        return len(self.recipe.cells) - self.done - len(self.skipped)
+
+
+def train(
+    defense: Spec | Sequence[Spec] = "none", *, store: Path | str | None = None, seed: int = 0, **recipe: Any
+) -> Outcome:
+    """Train a split network under a defense and store it as a run.
+
+    `recipe` holds any key of a recipe: `data`, `model`, `cut`, `topology`, `clients`, `training`, `samples`, ...
+    Returns the outcome, whose `run` is the run's id.
+    """
+    several = [defense] if isinstance(defense, str | Mapping) else list(defense)
+    document = {**recipe, "defenses": [several], "seeds": [seed], "attacks": []}
+    cell = planned(document, recipe.get("scale", "desk")).cells[0]
+    place = Store(store)
+    [finished] = run_cells([cell], place)
+    if finished.outcome.status == "done":
+        place.mark_latest(cell.key)
+    return finished.outcome
+
+
+def attack(name: Spec, *, run: str = "latest", store: Path | str | None = None, **threat: Any) -> Outcome:
+    """Attack a stored run and score what was recovered. `threat` overrides fields of the threat model."""
+    place = Store(store)
+    cell = attack_cell(name, place.find_run(run), place, threat)
+    return run_cells([cell], place)[0].outcome
+
+
+def attack_cell(name: Spec, run: str, store: Store, threat: Mapping[str, Any]) -> Cell:
+    spec = runfolder.read_spec(store.run_folder(run))
+    part, mistakes = parts.resolve("attacks", name, "attack")
+    mistakes = [*mistakes, *check_block(BLOCKS["threat"], threat, "threat")]
+    if part is None or mistakes:
+        raise SplitbenchError(mistakes)
+    return Cell(spec, part, grant(threat, spec))
+
+
+def evaluate(*, run: str = "latest", store: Path | str | None = None, done: Watch = _nothing) -> list[Outcome]:
+    """Utility, every privacy metric of every attack on the run, and the attackers that look at nothing."""
+    place = Store(store)
+    key = place.find_run(run)
+    spec = runfolder.read_spec(place.run_folder(key))
+    mounted = [o for o in place.outcomes()[0] if o.run == key and o.kind == "attack" and o.attack not in FLOORS]
+    cells = [Cell(spec), *(attack_cell(name, key, place, {}) for name in FLOORS)]
+    finished = run_cells(cells, place, done=done)
+    further = [perform(_cell_of(outcome), place) for outcome in mounted]
+    return [f.outcome for f in [*finished, *further]]
+
+
+def _cell_of(outcome: Outcome) -> Cell:
+    document = outcome.cell
+    attack = document["attack"]
+    part = Part("attacks", attack["name"], attack["settings"], attack["version"])
+    return Cell(RunSpec.from_document(document["run"]), part, ThreatModel(**document["threat"]))
+
+
+def planned(document: Mapping[str, Any], scale: str, source: str = "") -> Recipe:
+    """A recipe given as plain data, checked as a file would be."""
+    text = json.dumps({k: v for k, v in document.items() if k != "scale"})
+    checked = Document(text, source)
+    checked.lines.clear()  # there are no lines to point at
+    return Recipe.from_document(checked, scale, "")
+
+
+def check(recipe: str | Path, *, scale: str = "desk", store: Path | str | None = None) -> Plan:
+    """Everything `run` does before the first training, and nothing more. Raises with every mistake."""
+    name, path = recipes.find(str(recipe))
+    found = Recipe.load(path, scale, name)
+    place = Store(store)
+    done = sum(1 for cell in found.cells if (o := place.get(cell.key)) is not None and o.status == "done")
+    skipped = {
+        str(cell): reason
+        for cell in found.cells
+        if cell.attack is not None
+        and cell.threat is not None
+        and (reason := parts.build(cell.attack).lacks(cell.threat)) is not None
+    }
+    return Plan(found, done, skipped)
+
+
+def run(
+    recipe: str | Path, *, scale: str = "desk", store: Path | str | None = None, done: Watch = _nothing
+) -> list[Outcome]:
+    """All cells of a recipe: train, attack, score. What the store has is not done again."""
+    plan = check(recipe, scale=scale, store=store)
+    place = Store(store).open_for_writing()
+    found = plan.recipe
+    document = {"title": found.title, "table": dict(found.table), "cells": [cell.key for cell in found.cells]}
+    place.put_plan(found.name, scale, document)
+    finished = run_cells(found.cells, place, found.metrics, done)
+    return [f.outcome for f in finished]
+
+
+def picture(outcome: Outcome, store: Path | str | None = None) -> Path:
+    """Where the originals and reconstructions of an attack were drawn."""
+    return Store(store).run_folder(outcome.run) / "attacks" / f"{outcome.key}.png"

@@ -1,0 +1,136 @@
+"""What became of a cell, as a row with its metrics and samples inside: one Parquet file holds one outcome."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+Status = Literal["done", "skipped", "failed"]
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Score:
+    """One metric of one outcome. `values` has one entry a sample, or is empty for a pooled metric."""
+
+    metric: str
+    version: str
+    value: float
+    n: int
+    values: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    key: str
+    run: str
+    kind: Literal["train", "attack"]
+    status: Status
+    reason: str
+    scale: str
+    dataset: str
+    model: str
+    cut: str
+    topology: str
+    clients: int
+    defense: str
+    attack: str
+    seed: int
+    created: float  # seconds since 1970
+    cell: Mapping[str, Any]  # the resolved recipe of the cell
+    provenance: Mapping[str, Any]
+    scores: tuple[Score, ...] = ()
+    costs: Mapping[str, float] = field(default_factory=dict)  # seconds, bytes_up, bytes_down, ...
+    samples: tuple[int, ...] = ()  # which rows of the data the per-sample values are about
+
+    def score(self, metric: str) -> Score | None:
+        return next((score for score in self.scores if score.metric == metric), None)
+
+    def write(self, path: Path) -> None:
+        row = {name: getattr(self, name) for name in SCHEMA.names if name not in ("schema", "metrics", "samples")}
+        row["schema"] = SCHEMA_VERSION
+        row["cell"], row["provenance"] = json.dumps(self.cell), json.dumps(self.provenance)
+        row["costs"] = list(self.costs.items())
+        row["metrics"] = [{"metric": s.metric, "version": s.version, "value": s.value, "n": s.n} for s in self.scores]
+        row["samples"] = [
+            {"metric": s.metric, "version": s.version, "sample": sample, "value": value}
+            for s in self.scores
+            for sample, value in zip(self.samples, s.values, strict=False)
+        ]
+        pq.write_table(pa.Table.from_pylist([row], schema=SCHEMA), path)
+
+    @classmethod
+    def read(cls, path: Path) -> Outcome:
+        """Raises `ValueError` for a file that is not an outcome of this schema."""
+        # One small file at a time: threads and memory maps cost more than they save.
+        table = pq.ParquetFile(path).read(use_threads=False)
+        if "schema" not in table.column_names:
+            raise ValueError("not an outcome of splitbench")
+        row = table.to_pylist()[0]
+        version = row.pop("schema")
+        if version != SCHEMA_VERSION:
+            raise ValueError(f"schema {version}, this version of splitbench reads {SCHEMA_VERSION}")
+        metrics, samples = row.pop("metrics"), row.pop("samples")
+        values: dict[str, list[float]] = {}
+        indices: dict[str, list[int]] = {}
+        for entry in samples:
+            values.setdefault(entry["metric"], []).append(entry["value"])
+            indices.setdefault(entry["metric"], []).append(entry["sample"])
+        scores = tuple(Score(**m, values=tuple(values.get(m["metric"], ()))) for m in metrics)
+        row["cell"], row["provenance"] = json.loads(row["cell"]), json.loads(row["provenance"])
+        row["costs"] = dict(row["costs"])
+        return cls(**row, scores=scores, samples=tuple(next(iter(indices.values()), ())))
+
+
+SCHEMA = pa.schema(
+    [
+        pa.field("schema", pa.int32(), nullable=False),
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("run", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("status", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("scale", pa.string(), nullable=False),
+        pa.field("dataset", pa.string(), nullable=False),
+        pa.field("model", pa.string(), nullable=False),
+        pa.field("cut", pa.string(), nullable=False),
+        pa.field("topology", pa.string(), nullable=False),
+        pa.field("clients", pa.int32(), nullable=False),
+        pa.field("defense", pa.string(), nullable=False),
+        pa.field("attack", pa.string(), nullable=False),
+        pa.field("seed", pa.int64(), nullable=False),
+        pa.field("created", pa.float64(), nullable=False),
+        pa.field("cell", pa.string(), nullable=False),
+        pa.field("provenance", pa.string(), nullable=False),
+        pa.field("costs", pa.map_(pa.string(), pa.float64()), nullable=False),
+        pa.field(
+            "metrics",
+            pa.list_(
+                pa.struct(
+                    [("metric", pa.string()), ("version", pa.string()), ("value", pa.float64()), ("n", pa.int64())]
+                )
+            ),
+            nullable=False,
+        ),
+        pa.field(
+            "samples",
+            pa.list_(
+                pa.struct(
+                    [
+                        ("metric", pa.string()),
+                        ("version", pa.string()),
+                        ("sample", pa.int64()),
+                        ("value", pa.float64()),
+                    ]
+                )
+            ),
+            nullable=False,
+        ),
+    ]
+)

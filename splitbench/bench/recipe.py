@@ -1,0 +1,297 @@
+"""A recipe: one file that tells everything, validated whole before anything runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Gt, MinLen
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from splitbench.bench import parts
+from splitbench.bench.document import Document
+from splitbench.bench.plan import SCALES, Cell, Counts, RunSpec, Training
+from splitbench.core.component import Part
+from splitbench.core.errors import Mistake, SplitbenchError, nearest
+from splitbench.core.registry import Kind
+from splitbench.core.threat import ThreatModel
+
+Number = Annotated[int, Ge(0)]
+Positive = Annotated[int, Ge(1)]
+
+# The plain keys of a recipe and what they hold. Keys that name components are checked against the registry.
+PLAIN: dict[str, Any] = {
+    "title": str,
+    "cut": str,
+    "clients": Positive,
+    "partition": Literal["iid", "dirichlet"],
+    "alpha": Annotated[float, Gt(0)],
+    "protected": Number | None,
+    "record": bool,
+    "seeds": Annotated[list[int], MinLen(1)],
+    "paper": dict[str, Any],
+}
+ONE: dict[str, Kind] = {"data": "data", "model": "models", "topology": "topologies"}
+MANY: dict[str, Kind] = {"defenses": "defenses", "attacks": "attacks", "metrics": "metrics"}
+BLOCKS: dict[str, dict[str, Any]] = {
+    "training": {
+        "epochs": Positive,
+        "batch": Positive,
+        "optimizer": Literal["adam", "adamw", "sgd"],
+        "lr": Annotated[float, Gt(0)],
+        "weight_decay": Annotated[float, Ge(0)],
+        "momentum": Annotated[float, Ge(0)],
+        "schedule": Literal["constant", "cosine"],
+        "warmup": Number,
+    },
+    "samples": {"private": Number, "auxiliary": Number, "evaluation": Positive},
+    "threat": {
+        "labels": bool,
+        "architecture": bool,
+        "auxiliary": Number,
+        "queries": Number,
+        "transcript": bool,
+        "tampers": bool,
+    },
+    "table": {"rows": str, "columns": str, "metric": str, "caption": str},
+}
+DEFAULTS: dict[str, Any] = {
+    "title": "",
+    "data": "fashion_mnist_mini",
+    "model": "resnet18",
+    "cut": "stem",
+    "topology": "vanilla",
+    "clients": 1,
+    "partition": "iid",
+    "alpha": 0.5,
+    "protected": None,
+    "record": False,
+    "defenses": ["none"],
+    "attacks": [],
+    "metrics": ["mse", "psnr", "ssim"],
+    "seeds": [0],
+    "training": {},
+    "samples": {},
+    "threat": {},
+    "table": {},
+    "paper": {},
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    name: str
+    title: str
+    scale: str
+    cells: tuple[Cell, ...]
+    metrics: tuple[Part, ...]
+    table: Mapping[str, str]
+    paper: Mapping[str, Any]
+
+    @classmethod
+    def load(cls, path: Path, scale: str = "desk", name: str | None = None) -> Recipe:
+        """Raises once, with every mistake."""
+        document = Document.load(path)
+        return cls.from_document(document, scale, name or path.stem)
+
+    @classmethod
+    def from_document(cls, document: Document, scale: str, name: str) -> Recipe:
+        mistakes = list(document.mistakes)
+        if scale not in SCALES:
+            mistakes.append(Mistake("scale", f"no scale named '{scale}'{nearest(scale, SCALES)}"))
+        if not isinstance(document.data, dict):
+            mistakes.append(
+                Mistake("", f"a recipe is a mapping of keys to values, this is a {type(document.data).__name__}")
+            )
+        else:
+            mistakes += _check(document.data)
+        _raise(mistakes, document)
+        merged = _merge(DEFAULTS, {k: v for k, v in document.data.items() if k not in ("scales", "cases")})
+        chosen = (document.data.get("scales") or {}).get(scale) or {}
+        merged = _merge(merged, {k: v for k, v in chosen.items() if k != "cases"})
+        cases = chosen.get("cases") or document.data.get("cases") or [{}]
+        cells: list[Cell] = []
+        for i, case in enumerate(cases):
+            found, wrong = _cells(_merge(merged, case), scale, f"cases[{i}]" if case else "")
+            cells += found
+            mistakes += wrong
+        _raise(mistakes, document)
+        metrics = tuple(_must("metrics", spec) for spec in merged["metrics"])
+        unique = tuple({cell.key: cell for cell in cells}.values())
+        return cls(name, merged["title"], scale, unique, metrics, merged["table"], merged["paper"])
+
+
+def _raise(mistakes: Sequence[Mistake], document: Document) -> None:
+    if mistakes:
+        placed = {dataclasses.replace(m, line=m.line or document.line(m.where)): None for m in mistakes}
+        raise SplitbenchError(sorted(placed, key=lambda m: m.line or 0), source=document.source)
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Later wins; the blocks of a recipe are merged setting by setting, everything else is replaced."""
+    merged = dict(base)
+    for key, value in over.items():
+        merged[key] = {**base.get(key, {}), **value} if key in BLOCKS else value
+    return merged
+
+
+def _check(block: Mapping[str, Any], inside: str = "") -> list[Mistake]:
+    """Every mistake that can be seen in a recipe, or in one of its scales or cases, by itself."""
+    mistakes: list[Mistake] = []
+    known = [
+        *PLAIN,
+        *ONE,
+        *MANY,
+        *BLOCKS,
+        *([] if inside.startswith("cases") else ["cases"]),
+        *([] if inside else ["scales"]),
+    ]
+    for key, value in block.items():
+        where = f"{inside}.{key}" if inside else str(key)
+        if key in PLAIN:
+            mistakes += _typed(PLAIN[key], value, where)
+        elif key in ONE:
+            mistakes += parts.resolve(ONE[key], value, where)[1]
+        elif key in MANY:
+            mistakes += _check_list(MANY[key], value, where)
+        elif key in BLOCKS:
+            mistakes += check_block(BLOCKS[key], value, where)
+        elif key == "cases" and key in known:
+            mistakes += _check_each(value, where)
+        elif key == "scales" and key in known:
+            mistakes += _check_scales(value, where)
+        else:
+            mistakes.append(Mistake(where, f"no key named '{key}'{nearest(str(key), known)}"))
+    return mistakes
+
+
+def _typed(kind: Any, value: Any, where: str) -> list[Mistake]:
+    try:
+        TypeAdapter(kind, config=ConfigDict(strict=False)).validate_python(value)
+    except ValidationError as error:
+        return [
+            Mistake(where, f"{p['msg'].replace('Input should be', 'expected')}, got {p['input']!r}")
+            for p in error.errors()
+        ]
+    return []
+
+
+def _check_list(kind: Kind, value: Any, where: str) -> list[Mistake]:
+    if not isinstance(value, list):
+        return [Mistake(where, f"expected a list, got {value!r}")]
+    mistakes: list[Mistake] = []
+    for i, spec in enumerate(value):
+        # A defense may itself be a list: several at once, in the order written.
+        inner = spec if isinstance(spec, list) and kind == "defenses" else [spec]
+        for j, one in enumerate(inner):
+            place = f"{where}[{i}][{j}]" if isinstance(spec, list) else f"{where}[{i}]"
+            mistakes += parts.resolve(kind, one, place)[1]
+    return mistakes
+
+
+def check_block(fields_of: Mapping[str, Any], value: Any, where: str) -> list[Mistake]:
+    if not isinstance(value, Mapping):
+        return [Mistake(where, f"expected settings, got {value!r}")]
+    mistakes: list[Mistake] = []
+    for key, setting in value.items():
+        place = f"{where}.{key}"
+        if key in fields_of:
+            mistakes += _typed(fields_of[key], setting, place)
+        else:
+            mistakes.append(Mistake(place, f"no setting named '{key}'{nearest(str(key), fields_of)}"))
+    return mistakes
+
+
+def _check_each(value: Any, where: str) -> list[Mistake]:
+    if not isinstance(value, list) or not all(isinstance(case, Mapping) for case in value):
+        return [Mistake(where, "expected a list of cases, each a mapping of the keys it changes")]
+    return [m for i, case in enumerate(value) for m in _check(case, f"{where}[{i}]")]
+
+
+def _check_scales(value: Any, where: str) -> list[Mistake]:
+    if not isinstance(value, Mapping):
+        return [Mistake(where, f"expected {', '.join(SCALES)}, got {value!r}")]
+    mistakes = [
+        Mistake(f"{where}.{s}", f"no scale named '{s}'{nearest(str(s), SCALES)}") for s in value if s not in SCALES
+    ]
+    for scale, block in value.items():
+        if scale in SCALES and block:
+            mistakes += _check(block, f"{where}.{scale}")
+    return mistakes
+
+
+def _must(kind: Kind, spec: Any) -> Part:
+    part, mistakes = parts.resolve(kind, spec, kind)
+    if part is None:
+        raise SplitbenchError(mistakes)
+    return part
+
+
+def _cells(merged: Mapping[str, Any], scale: str, inside: str) -> tuple[list[Cell], list[Mistake]]:
+    """The cells of one case: each defense trained with each seed, and each attack on each of those."""
+    try:
+        runs = list(_runs(merged, scale))
+    except SplitbenchError as error:
+        return [], [dataclasses.replace(m, where=m.where or inside or "data") for m in error.mistakes]
+    attacks = [_must("attacks", spec) for spec in merged["attacks"]]
+    cells = []
+    for run in runs:
+        threat = grant(merged["threat"], run)
+        cells += [Cell(run), *(Cell(run, attack, threat) for attack in attacks)]
+    return cells, []
+
+
+def _runs(merged: Mapping[str, Any], scale: str) -> Iterator[RunSpec]:
+    from splitbench.bench.prepare import check_run, load_data
+
+    data = _must("data", merged["data"])
+    common = {
+        "data": data,
+        "data_digest": load_data(data).digest,
+        "model": _must("models", merged["model"]),
+        "topology": _must("topologies", merged["topology"]),
+        "training": Training(**merged["training"]),
+        "samples": Counts(**merged["samples"]),
+        "scale": scale,
+        **{key: merged[key] for key in ("cut", "clients", "partition", "alpha", "protected", "record")},
+    }
+    for spec, seed in itertools.product(merged["defenses"], merged["seeds"]):
+        several = spec if isinstance(spec, list) else [spec]
+        defenses = tuple(part for one in several if (part := _must("defenses", one)).name != "none")
+        run = RunSpec(defenses=defenses, seed=seed, **common)
+        check_run(run)
+        yield run
+
+
+def grant(asked: Mapping[str, Any], run: RunSpec) -> ThreatModel:
+    """The threat model of a recipe; what it leaves open is the strongest honest but curious server.
+
+    It knows the layers, holds every auxiliary sample and may query the client once for each; it has labels where
+    the topology sends them. It does not tamper.
+    """
+    topology = parts.build(run.topology)
+    auxiliary = run.samples.auxiliary
+    usual = ThreatModel(
+        labels=topology.shares_labels, architecture=True, auxiliary=auxiliary, queries=auxiliary, transcript=run.record
+    )
+    given = {f.name: asked.get(f.name, getattr(usual, f.name)) for f in fields(ThreatModel)}
+    threat = ThreatModel(**given)
+    if threat.auxiliary > auxiliary:
+        raise SplitbenchError(
+            [Mistake("threat.auxiliary", f"grants {threat.auxiliary} samples, samples.auxiliary has {auxiliary}")]
+        )
+    if topology.shares_labels and not threat.labels:
+        raise SplitbenchError(
+            [
+                Mistake(
+                    "threat.labels",
+                    f"the topology '{run.topology.name}' sends the server the labels, which the "
+                    "threat model denies it; use u_shaped, or grant them",
+                )
+            ]
+        )
+    return threat

@@ -1,0 +1,61 @@
+"""Comparing guesses with the truth, which only the runner holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from splitbench.bench import parts
+from splitbench.bench.outcome import Score
+from splitbench.bench.prepare import Prepared
+from splitbench.bench.train import infer
+from splitbench.core import registry
+from splitbench.core.component import Part
+from splitbench.core.data import as_input
+from splitbench.core.metric import Metric
+from splitbench.core.randomness import generator
+from splitbench.core.wire import Wire
+
+Scorer = tuple[Part, Metric]
+
+
+def every_metric(further: Iterable[Part] = ()) -> list[Scorer]:
+    """All metrics there are, with their default settings, and those a recipe adds. They are cheap: use them all."""
+    found = {}
+    for name in registry.names("metrics"):
+        part, _ = parts.resolve("metrics", name, name)
+        assert part is not None
+        found[part.name] = part
+    found |= {part.name: part for part in further}
+    return [(part, parts.build(part)) for part in found.values()]
+
+
+def utility(prepared: Prepared, metrics: Sequence[Scorer]) -> list[Score]:
+    """How well the task is done on the test split, through the defense; the mean over clients' networks."""
+    test = prepared.data.test
+    networks = {tuple(map(id, model.stages)): (i, model) for i, model in enumerate(prepared.models)}
+    answers = [
+        infer(model, test.x, Wire(prepared.defense, generator(prepared.spec.seed, "test", index)), index)
+        for index, model in networks.values()
+    ]
+    scores = []
+    for part, metric in metrics:
+        if metric.about == "labels":
+            values = [float(metric(logits, test.y).double().mean()) for logits in answers]
+            scores.append(Score(part.name, str(part.version), sum(values) / len(values), len(test)))
+    return scores
+
+
+def leakage(prepared: Prepared, recovered: Mapping[str, Tensor], metrics: Sequence[Scorer]) -> list[Score]:
+    """How near the guesses come to the evaluation samples, one value each."""
+    truth = {"inputs": as_input(prepared.evaluation.x), "labels": prepared.evaluation.y}
+    scores = []
+    for part, metric in metrics:
+        if metric.about not in recovered:
+            continue
+        values = metric(recovered[metric.about], truth[metric.about]).double()
+        each = () if metric.pooled else tuple(values.tolist())
+        scores.append(Score(part.name, str(part.version), float(torch.mean(values)), len(prepared.evaluation), each))
+    return scores

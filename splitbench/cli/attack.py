@@ -1,0 +1,61 @@
+"""splitbench attack"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from splitbench.cli._output import Json, RunId, StorePath, err, out, print_json, showing_progress
+from splitbench.cli._settings import assign
+
+
+def attack(
+    context: typer.Context,
+    name: Annotated[
+        str, typer.Argument(metavar="ATTACK", help="`splitbench ls attacks` lists them; or file.py:Class.")
+    ],
+    run: RunId = "latest",
+    queries: Annotated[
+        int | None, typer.Option(help="Inputs it may put through the client [default: one per auxiliary image].")
+    ] = None,
+    auxiliary: Annotated[int | None, typer.Option(help="Public images it holds [default: all set aside].")] = None,
+    architecture: Annotated[
+        bool | None, typer.Option(help="Whether it knows the client's layers [default: yes].")
+    ] = None,
+    labels: Annotated[
+        bool | None, typer.Option(help="Whether it knows the labels [default: if they were sent].")
+    ] = None,
+    tampers: Annotated[bool | None, typer.Option(help="Whether the server is malicious [default: no].")] = None,
+    store: StorePath = None,
+    json: Json = False,
+) -> None:
+    """Attack a stored run and score what was recovered.
+
+    The settings of the attack are options too: [bold]splitbench attack NAME --help[/] lists them.
+    """
+    asked = {
+        "queries": queries,
+        "auxiliary": auxiliary,
+        "architecture": architecture,
+        "labels": labels,
+        "tampers": tampers,
+    }
+    given = assign(context.meta["settings"], [("attack", "attacks", name)], context.meta["options"])
+
+    from splitbench.bench import calls
+
+    threat = {key: value for key, value in asked.items() if value is not None}
+    with showing_progress():
+        outcome = calls.attack(given["attack"], run=run, store=store, **threat)
+    if json:
+        print_json({"run": outcome.run, "key": outcome.key, "status": outcome.status, "reason": outcome.reason,
+                    "scores": {s.metric: s.value for s in outcome.scores}, "costs": outcome.costs})  # fmt: skip
+    elif outcome.status == "done":
+        scores = "  ".join(f"{s.metric} {s.value:.3f}" for s in outcome.scores)
+        out().print(f"[bold]{outcome.attack}[/] on run {outcome.run} ({outcome.dataset} · {outcome.defense})")
+        out().print(f"{scores}  over {len(outcome.samples)} images ({outcome.costs['seconds']:.0f} s)")
+        out().print(f"[dim]picture: {calls.picture(outcome, store)}[/]", soft_wrap=True)
+    else:
+        err().print(f"{outcome.attack} {outcome.status}: {outcome.reason}")
+    raise typer.Exit(1 if outcome.status == "failed" else 0)

@@ -1,0 +1,58 @@
+"""The command `splitbench`. Each command is a file of its own; torch is loaded by those that need it, not here."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import typer
+
+from splitbench import __version__
+from splitbench.cli import attack, check, data, doctor, evaluate, ls, run, show, table, train
+from splitbench.cli._settings import SettingsCommand
+from splitbench.core.errors import SplitbenchError
+
+app = typer.Typer(
+    help="Privacy in split learning: train a split network under a defense, attack it, and print the table.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    epilog="Exit codes: 0 done, 1 some cells failed, 2 the request was wrong.",
+)
+
+app.command(cls=SettingsCommand)(train.train)
+app.command(cls=SettingsCommand)(attack.attack)
+app.command()(evaluate.evaluate)
+app.command()(table.table)
+app.command()(run.run)
+app.command()(check.check)
+app.command()(ls.ls)
+app.command(cls=SettingsCommand)(show.show)
+app.add_typer(data.app, name="data")
+app.command()(doctor.doctor)
+
+
+@app.callback(invoke_without_command=True)
+def _options(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
+    if version:
+        typer.echo(f"splitbench {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Errors the reader can mend are printed without a traceback; anything else is a bug and keeps it."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    try:
+        app()
+    except SplitbenchError as error:
+        typer.echo(f"splitbench: {error}" if not error.source else str(error), err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        # The reader of our output left (`| head`); nothing is wrong.
+        sys.stderr.close()
+        sys.exit(0)
+    except KeyboardInterrupt:
+        typer.echo(
+            "splitbench: stopped; what was finished is stored, and the same command goes on from there", err=True
+        )
+        sys.exit(130)

@@ -1,0 +1,56 @@
+"""splitbench run"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from splitbench.cli import table as table_command
+from splitbench.cli._output import Json, Scale, StorePath, err, print_json, showing_progress
+
+if TYPE_CHECKING:
+    from splitbench.bench.outcome import Outcome
+    from splitbench.bench.run import Finished
+
+
+def run(
+    recipe: Annotated[str, typer.Argument(help="A recipe of ours (quickstart, seal/table2, ...) or a YAML file.")],
+    scale: Scale = "desk",
+    store: StorePath = None,
+    json: Json = False,
+) -> None:
+    """Run all cells of a recipe: train, attack, evaluate. What is done already is not done again."""
+    from splitbench.bench import calls
+    from splitbench.core.progress import tell
+
+    plan = calls.check(recipe, scale=scale, store=store)
+    total = len(plan.recipe.cells)
+    err().print(f"{plan.recipe.name} at scale {scale}: {total} cells, {plan.done} done, {plan.to_run} to run, "
+                f"{len(plan.skipped)} to be skipped")  # fmt: skip
+    for cell, reason in plan.skipped.items():
+        err().print(f"  skipping {cell}: {reason}")
+    count = 0
+
+    def done(finished: Finished) -> None:
+        nonlocal count
+        count += 1
+        outcome = finished.outcome
+        tell("cells", count, total)
+        if not finished.reused:
+            scores = "  ".join(f"{s.metric} {s.value:.3f}" for s in outcome.scores) or outcome.reason
+            err().print(f"  {count}/{total} {finished.cell}: {outcome.status}  {scores}")
+
+    with showing_progress():
+        outcomes = calls.run(recipe, scale=scale, store=store, done=done)
+    if json:
+        print_json([_plain(outcome) for outcome in outcomes])
+    else:
+        table_command.table(plan.recipe.name, scale, "text", "", "", "", None, store, False)
+    raise typer.Exit(1 if any(o.status == "failed" for o in outcomes) else 0)
+
+
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    kept = ("key", "run", "kind", "attack", "defense", "status", "reason")
+    scores = {score.metric: score.value for score in outcome.scores}
+    return {**{name: getattr(outcome, name) for name in kept}, "scores": scores}
