@@ -1,0 +1,109 @@
+"""One's own data: a path to an `.npz` or to a folder of images, in the place of a data set's name."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+from annotated_types import Ge
+
+from splitbench.core.data import Data, DataSet, Samples
+from splitbench.core.errors import SplitbenchError, nearest
+from splitbench.data import _holdout, _images, _npz
+
+_ENDINGS = (".png", ".jpg", ".jpeg")
+_LAYOUTS = "an .npz with x_train, y_train, x_test and y_test, or a folder of images, one folder a class"
+
+
+def adopt(name: str, thing: object) -> type[Data] | None:
+    """A data set made of a path; None if the name is none."""
+    path = Path(name).expanduser()
+    if thing is not None or (not path.exists() and "/" not in name and path.suffix != ".npz"):
+        return None
+    if not path.exists():
+        beside = [str(path.parent / other.name) for other in path.parent.glob("*")] if path.parent.is_dir() else []
+        raise SplitbenchError(f"no file or folder '{name}'{nearest(name, beside) if beside else ''}")
+    if path.is_dir():
+        base: type[Data] = ImageFolder
+        version = _digest(tuple(_stamp(file) for _, files in sorted(_tree(path).items()) for file in files))
+    elif path.suffix == ".npz":
+        base, version = NpzFile, _digest((_stamp(path),))
+    else:
+        raise SplitbenchError(f"'{name}' cannot be read as data: it must be {_LAYOUTS}")
+    known = {"files": (str(path.resolve()),), "version": version, "__doc__": base.__doc__, "__module__": __name__}
+    return type(base.__name__, (base,), known)
+
+
+@dataclass(frozen=True)
+class NpzFile(Data):
+    """One's own data in an .npz: x_train, y_train, x_test, y_test and perhaps classes, which names them."""
+
+    def load(self, folders: tuple[Path, ...]) -> DataSet:
+        path = Path(self.files[0])
+        return _npz.read(path, path.stem)
+
+
+@dataclass(frozen=True)
+class ImageFolder(Data):
+    """One's own images: train/<class>/* and test/<class>/*, or <class>/*, of which the last fifth are for testing."""
+
+    size: Annotated[int, Ge(0)] = 0  # height and width to bring images to; 0: as they are, all of one size
+
+    def load(self, folders: tuple[Path, ...]) -> DataSet:
+        root = Path(self.files[0])
+        tree = _tree(root)
+        paths = [path for files in tree.values() for path in files]
+        found, channels = _images.survey(paths, same_size=self.size == 0)
+        names, y = np.unique([path.parent.name for path in paths], return_inverse=True)
+        if (root / "train").is_dir():
+            held = np.array([path.parts[len(root.parts)] == "test" for path in paths])
+        else:
+            held = _holdout.last_fifth(y)
+        if not held.any():
+            raise SplitbenchError(f"{root} has too few images to hold any back for testing")
+        x = _images.decode(paths, (self.size, self.size) if self.size else found, channels)
+        train, test = (Samples(x[rows], torch.from_numpy(y[rows])) for rows in (~held, held))
+        return DataSet(root.name, train, test, len(names), names=tuple(names.tolist()))
+
+
+def _tree(root: Path) -> dict[str, list[Path]]:
+    """The images of every class folder, in order; every folder must hold some."""
+    split = (root / "train").is_dir()
+    if split and not (root / "test").is_dir():
+        raise SplitbenchError(f"{root} has a folder 'train' but no folder 'test'")
+    tree = {
+        str(folder.relative_to(root)): sorted(file for file in folder.iterdir() if file.suffix.lower() in _ENDINGS)
+        for half in ((root / "train", root / "test") if split else (root,))
+        for folder in sorted(half.iterdir())
+        if folder.is_dir() and not folder.name.startswith(".")
+    }
+    if not tree:
+        raise SplitbenchError(f"{root} cannot be read as data: it must be {_LAYOUTS}")
+    for folder, files in tree.items():
+        if not files:
+            raise SplitbenchError(f"{root / folder} holds no images ({', '.join(_ENDINGS)})")
+    trained = {Path(folder).name for folder in tree if folder.startswith("train")}
+    for folder in tree:
+        if split and Path(folder).name not in trained:
+            raise SplitbenchError(f"{root / folder} has no counterpart in 'train'{nearest(Path(folder).name, trained)}")
+    return tree
+
+
+def _stamp(path: Path) -> tuple[str, int, int]:
+    state = path.stat()
+    return str(path), state.st_size, state.st_mtime_ns
+
+
+@functools.lru_cache(maxsize=64)
+def _digest(files: tuple[tuple[str, int, int], ...]) -> str:
+    """Of the contents, which are the version of data that nobody published; read again when a file changes."""
+    digest = hashlib.sha256()
+    for path, size, _ in files:
+        digest.update(f"{Path(path).parent.name}/{Path(path).name}:{size}\n".encode())
+        digest.update(Path(path).read_bytes())
+    return digest.hexdigest()[:12]
