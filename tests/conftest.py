@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+
+# Small work on two cores is fastest, and bit for bit repeatable, on one thread.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +23,47 @@ def shared_data() -> Path:
         if (place / "cifar10.npz").is_file():
             return place
     pytest.skip("no real data: set SPLITBENCH_DATA to a folder with cifar10.npz and the others")
+
+
+class Said(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Said]
+
+
+@pytest.fixture
+def splitbench(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Command]:
+    """The command line, in this process, with a store of its own."""
+    from splitbench.cli.main import main
+
+    monkeypatch.setenv("SPLITBENCH_STORE", str(tmp_path / "runs"))
+
+    def call(*arguments: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["splitbench", *map(str, arguments)])
+        capsys.readouterr()
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+        said = capsys.readouterr()
+        return Said(code, said.out, said.err)
+
+    yield call
+
+
+TINY = ("--model", "lenet5", "--cut", "conv1", "--epochs", "1", "--private", "96", "--auxiliary", "32",
+        "--evaluation", "4", "--batch", "32")  # fmt: skip
+
+
+@pytest.fixture
+def tiny() -> tuple[str, ...]:
+    """Options of `train` for a run of about a second."""
+    return TINY

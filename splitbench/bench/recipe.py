@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, MinLen
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from splitbench.bench import parts
 from splitbench.bench.document import Document
@@ -116,7 +116,7 @@ class Recipe:
         cases = chosen.get("cases") or document.data.get("cases") or [{}]
         cells: list[Cell] = []
         for i, case in enumerate(cases):
-            found, wrong = _cells(_merge(merged, case), scale, f"cases[{i}]" if case else "")
+            found, wrong = _cells(_coerce(_merge(merged, case)), scale, f"cases[{i}]" if case else "")
             cells += found
             mistakes += wrong
         _raise(mistakes, document)
@@ -171,13 +171,25 @@ def _check(block: Mapping[str, Any], inside: str = "") -> list[Mistake]:
 
 def _typed(kind: Any, value: Any, where: str) -> list[Mistake]:
     try:
-        TypeAdapter(kind, config=ConfigDict(strict=False)).validate_python(value)
+        TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
-        return [
-            Mistake(where, f"{p['msg'].replace('Input should be', 'expected')}, got {p['input']!r}")
-            for p in error.errors()
-        ]
+        problems = [(p["msg"].replace("Input should be", "expected"), p["input"]) for p in error.errors()]
+        return [Mistake(where, f"{message}, got {given!r}") for message, given in problems]
     return []
+
+
+def _coerce(merged: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of the types declared; YAML reads `1e-3`, which has no dot, as text."""
+
+    def value(kind: Any, given: Any) -> Any:
+        return TypeAdapter(kind).validate_python(given)
+
+    plain = {key: value(kind, merged[key]) for key, kind in PLAIN.items()}
+    blocks = {
+        key: {name: value(settings[name], given) for name, given in merged[key].items()}
+        for key, settings in BLOCKS.items()
+    }
+    return {**merged, **plain, **blocks}
 
 
 def _check_list(kind: Kind, value: Any, where: str) -> list[Mistake]:

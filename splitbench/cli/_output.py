@@ -20,12 +20,16 @@ StorePath = Annotated[str | None, typer.Option("--store", help="Where runs and r
 RunId = Annotated[str, typer.Option("--run", help="A run id, a unique prefix of one, or 'latest'.")]
 Scale = Annotated[str, typer.Option("--scale", help="smoke, desk or paper.")]
 
+WIDTH = 160  # of tables where there is no terminal
 LINE_EVERY = 10.0  # seconds between plain lines where there is no terminal
 
 
 def out() -> Console:
-    """Made when needed, so that redirected output is seen as such."""
-    return Console(highlight=False)
+    """Made when needed, so that redirected output is seen as such; in a file a table need not be folded."""
+    console = Console(highlight=False, soft_wrap=False)
+    if not console.is_terminal:
+        console.width = WIDTH
+    return console
 
 
 def err() -> Console:

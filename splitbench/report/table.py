@@ -135,12 +135,18 @@ def _make(
     }
     reasons = [f"{row} × {column}: {e.note}" for (row, column), e in entries.items() if e.note]
     versions = sorted({f"{s.metric}@{s.version}" for o in outcomes for s in o.scores if s.metric == metric})
-    place = " · ".join(f"{v} clients" if k == "clients" else v for k, v in group.items() if k != "scale")
+    place = " · ".join(_said(axis, value) for axis, value in group.items() if axis != "scale")
     interval = _interval_caption(entries.values())
     caption = f"{place} · scale {group.get('scale', '?')} · {', '.join(versions) or metric}{interval}"
     return Table(
         title, caption, rows, tuple(row_names), (*first, *column_names), entries, (*notes, *dict.fromkeys(reasons))
     )
+
+
+def _said(axis: str, value: str) -> str:
+    if axis != "clients":
+        return value
+    return "1 client" if value == "1" else f"{value} clients"
 
 
 def _interval_caption(entries: object) -> str:
