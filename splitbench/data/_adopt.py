@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -30,9 +31,9 @@ def adopt(name: str, thing: object) -> type[Data] | None:
         raise SplitbenchError(f"no file or folder '{name}'{nearest(name, beside) if beside else ''}")
     if path.is_dir():
         base: type[Data] = ImageFolder
-        version = _digest(tuple(_stamp(file) for _, files in sorted(_tree(path).items()) for file in files))
+        version = _version(path, [file for files in _tree(path).values() for file in files])
     elif path.suffix == ".npz":
-        base, version = NpzFile, _digest((_stamp(path),))
+        base, version = NpzFile, _version(path, [path])
     else:
         raise SplitbenchError(f"'{name}' cannot be read as data: it must be {_LAYOUTS}")
     known = {"files": (str(path.resolve()),), "version": version, "__doc__": base.__doc__, "__module__": __name__}
@@ -94,16 +95,19 @@ def _tree(root: Path) -> dict[str, list[Path]]:
     return tree
 
 
-def _stamp(path: Path) -> tuple[str, int, int]:
-    state = path.stat()
-    return str(path), state.st_size, state.st_mtime_ns
+def _version(root: Path, files: Sequence[Path]) -> str:
+    """Data that nobody published has no version but its contents."""
+    states = [file.stat() for file in files]
+    return _digest(
+        root, tuple((file, state.st_size, state.st_mtime_ns) for file, state in zip(files, states, strict=True))
+    )
 
 
 @functools.lru_cache(maxsize=64)
-def _digest(files: tuple[tuple[str, int, int], ...]) -> str:
-    """Of the contents, which are the version of data that nobody published; read again when a file changes."""
+def _digest(root: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
+    """Kept until the size or the time of a file changes."""
     digest = hashlib.sha256()
     for path, size, _ in files:
-        digest.update(f"{Path(path).parent.name}/{Path(path).name}:{size}\n".encode())
-        digest.update(Path(path).read_bytes())
+        digest.update(f"{path.relative_to(root)}:{size}\n".encode())
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:12]

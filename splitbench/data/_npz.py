@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,16 +69,15 @@ class _Arrays:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[_Arrays]:
-    try:
-        archive = np.load(path, allow_pickle=False)
-    except _UNREADABLE as error:
-        raise SplitbenchError(f"{path} is not a readable .npz file: {error}") from error
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise SplitbenchError(
-            f"{path} holds a single array, not an .npz of several; write it with numpy.savez_compressed"
-        )
-    with archive:
-        yield _Arrays(path, archive)
+    with ExitStack() as stack:
+        try:
+            # Opened here, because numpy leaves a file open that turns out to be damaged.
+            archive = np.load(stack.enter_context(path.open("rb")), allow_pickle=False)
+        except _UNREADABLE as error:
+            raise SplitbenchError(f"{path} is not a readable .npz file: {error}") from error
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise SplitbenchError(f"{path} holds a single array; write several with numpy.savez_compressed")
+        yield _Arrays(path, stack.enter_context(archive))
 
 
 def read(path: Path, name: str, layout: Layout | None = None) -> DataSet:
