@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,9 +37,7 @@ Command = Callable[..., Said]
 
 
 @pytest.fixture
-def splitbench(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[Command]:
+def splitbench(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     """The command line, in this process, with a store of its own."""
     from splitbench.cli.main import main
 
@@ -56,7 +54,7 @@ def splitbench(
         said = capsys.readouterr()
         return Said(code, said.out, said.err)
 
-    yield call
+    return call
 
 
 TINY = ("--model", "lenet5", "--cut", "conv1", "--epochs", "1", "--private", "96", "--auxiliary", "32",

@@ -115,9 +115,6 @@ def assign(settings: dict[str, str], chosen: Iterable[tuple[str, Kind, str]], op
     """
     parts = list(chosen)
     fields = {label: {s.name for s in registry.describe(kind, name)[1]} for label, kind, name in parts}
-    for label, kind, name in parts:
-        if registry.locate(kind, name) is None:
-            fields[label] |= _loaded_fields(kind, name)
     given: dict[str, dict[str, Any]] = {label: {} for label, _, _ in parts}
     for key, text in settings.items():
         owner, _, field = key.rpartition(".")
@@ -126,6 +123,8 @@ def assign(settings: dict[str, str], chosen: Iterable[tuple[str, Kind, str]], op
             names = [name for label, _, name in parts if label in takers]
             raise SplitbenchError(f"--{field} is a setting of {' and '.join(names)}; say --{names[0]}.{field}")
         if not takers:
+            takers = [label for label, kind, name in parts if field in _loaded_fields(kind, name)]
+        if not takers:
             choices = [*options, *(f"--{f}" for known in fields.values() for f in known)]
             raise SplitbenchError(f"no option --{key}{nearest(f'--{key}', set(choices))}")
         given[takers[0]][field] = value(text)
@@ -133,7 +132,10 @@ def assign(settings: dict[str, str], chosen: Iterable[tuple[str, Kind, str]], op
 
 
 def _loaded_fields(kind: Kind, name: str) -> set[str]:
-    """Of a component that has no source of its own to read (a timm model, a path to data)."""
+    """Of a component that has no source of its own to read (a timm model, a path to data).
+
+    One that does not exist is the mistake to speak of, rather than the setting that nobody takes.
+    """
     from splitbench.core.component import settings_of
 
     return set(settings_of(registry.load(kind, name)))

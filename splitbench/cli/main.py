@@ -56,3 +56,7 @@ def main() -> None:
             "splitbench: stopped; what was finished is stored, and the same command goes on from there", err=True
         )
         sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

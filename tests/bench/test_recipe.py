@@ -31,16 +31,15 @@ def test_there_are_recipes() -> None:
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", recipes.names())
-def test_every_recipe_loads_at_every_scale(name: str, scale: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_recipe_loads_at_every_scale(name: str, scale: str) -> None:
     given, path = recipes.find(name)
     try:
         recipe = Recipe.load(path, scale, given)
     except SplitbenchError as error:
         # The paper's scale needs the official data, which a machine may not have; nothing else may be wrong.
-        assert scale == "paper", error
-        assert {mistake.where for mistake in error.mistakes} == {"data"}
-        assert "SPLITBENCH_DATA" in str(error) or "asked for" in str(error)
-        return
+        if scale != "paper" or {mistake.where for mistake in error.mistakes} != {"data"}:
+            raise
+        pytest.skip(str(error.mistakes[0].what).splitlines()[0])
     assert recipe.cells
     assert recipe.title
 

@@ -120,7 +120,7 @@ def test_a_run_is_found_by_any_prefix_that_is_its_own(tmp_path: Path) -> None:
     assert store.find_run("latest") == "abd2"
     with pytest.raises(SplitbenchError, match="ambiguous: abc1, abd2"):
         store.find_run("ab")
-    with pytest.raises(SplitbenchError, match="no run 'f00f'.*did you mean 'f00d'"):
+    with pytest.raises(SplitbenchError, match=r"no run 'f00f'.*did you mean 'f00d'"):
         store.find_run("f00f")
     with pytest.raises(SplitbenchError, match="no run ''"):
         store.find_run("")

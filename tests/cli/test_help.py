@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -47,12 +48,19 @@ def test_help_lists_the_settings_of_the_component_named() -> None:
     assert "--steps" in ask("attack", "inversion", "--help")[1]
 
 
-def test_table_needs_no_torch(tmp_path: object) -> None:
-    script = (
-        "import sys\n"
-        "import splitbench\n"
-        "from splitbench.core.errors import SplitbenchError\n"
-        f"try:\n    splitbench.table(store={str(tmp_path)!r})\nexcept SplitbenchError as e:\n    assert 'nothing to show' in str(e)\n"
-        "assert 'torch' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+TABLE = """
+import sys
+import splitbench
+from splitbench.core.errors import SplitbenchError
+try:
+    splitbench.table(store={store!r})
+except SplitbenchError as error:
+    assert "nothing to show" in str(error)
+else:
+    raise AssertionError("an empty store has no table")
+assert "torch" not in sys.modules
+"""
+
+
+def test_table_needs_no_torch(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", TABLE.format(store=str(tmp_path))], check=True, timeout=60)

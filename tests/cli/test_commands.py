@@ -1,0 +1,143 @@
+"""Commands as a new user would type them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Command
+
+
+def test_train_attack_evaluate_table(splitbench: Command, tiny: tuple[str, ...], tmp_path: Path) -> None:
+    trained = splitbench("train", "--defense", "gaussian", "--sigma", "0.5", *tiny)
+    assert trained.code == 0, trained.err
+    assert "gaussian(sigma=0.5)" in trained.out
+    assert "accuracy" in trained.out
+    attacked = splitbench("attack", "inversion", "--run", "latest", "--steps", "5")
+    assert attacked.code == 0, attacked.err
+    assert "ssim" in attacked.out
+    picture = Path(attacked.out.split("picture:")[1].strip())
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    evaluated = splitbench("evaluate", "--run", "latest")
+    assert evaluated.code == 0, evaluated.err
+    for words in ("accuracy@1", "mcc@1", "ssim@wang2004", "mean_image", "inversion", "nearest_auxiliary"):
+        assert words in evaluated.out
+    table = splitbench("table")
+    assert table.code == 0, table.err
+    assert "gaussian(sigma=0.5)" in table.out
+    assert "scale desk" in table.out
+
+
+def test_the_same_as_python_calls(tmp_path: Path) -> None:
+    import splitbench as sb
+
+    run = sb.train(
+        {"gaussian": {"sigma": 0.5}},
+        store=tmp_path,
+        model="lenet5",
+        cut="conv1",
+        training={"epochs": 1},
+        samples={"private": 64, "auxiliary": 16, "evaluation": 4},
+    )
+    assert run.status == "done"
+    guess = sb.attack("mean_image", run=run.run, store=tmp_path)
+    assert guess.score("ssim") is not None
+    rows = sb.evaluate(run=run.run[:6], store=tmp_path)
+    assert {row.attack for row in rows} >= {"", "black", "mean_image"}
+    [table] = sb.table(store=tmp_path)
+    assert table.entry("gaussian(sigma=0.5)", "mean_image").mean == guess.score("ssim").value  # type: ignore[union-attr]
+
+
+def test_a_recipe_from_its_plan_to_its_table(splitbench: Command) -> None:
+    checked = splitbench("check", "quickstart", "--scale", "smoke")
+    assert checked.code == 0, checked.err
+    assert "18 cells, 0 done, 18 to run" in checked.out
+    ran = splitbench("run", "quickstart", "--scale", "smoke")
+    assert ran.code == 0, ran.err
+    assert "gaussian(sigma=0.5)" in ran.out
+    assert "nopeek(weight=0.5)" in ran.out
+    again = splitbench("run", "quickstart", "--scale", "smoke", "--json")
+    assert "18 done, 0 to run" in again.err
+    rows = json.loads(again.out)
+    assert [row["status"] for row in rows] == ["done"] * 18
+    for form, mark in (("markdown", "| defense |"), ("latex", r"\toprule"), ("csv", "defense,column"), ("json", "{")):
+        made = splitbench("table", "quickstart", "--scale", "smoke", "--format", form)
+        assert made.code == 0, made.err
+        assert mark in made.out
+    entries = json.loads(splitbench("table", "quickstart", "--scale", "smoke", "--json").out)[0]["entries"]
+    keys = {row["key"] for row in rows}
+    assert all(entry["outcomes"] and set(entry["outcomes"]) <= keys for entry in entries), "a number leads to its run"
+
+
+def test_one_table_a_scale_and_never_both(splitbench: Command, tiny: tuple[str, ...]) -> None:
+    for scale in ("smoke", "desk"):
+        assert splitbench("train", *tiny, "--scale", scale).code == 0
+    tables = json.loads(splitbench("table", "--json").out)
+    assert ["scale smoke" in t["caption"] for t in tables] == [True, False]
+
+
+@pytest.mark.parametrize("what", ["models", "data", "topologies", "defenses", "attacks", "metrics", "recipes"])
+def test_ls_tells_a_line_of_each(splitbench: Command, what: str) -> None:
+    said = splitbench("ls", what, "--json")
+    assert said.code == 0, said.err
+    rows = json.loads(said.out)
+    assert rows
+    assert all(row["name"] and row["about"] for row in rows)
+
+
+def test_ls_attacks_tells_what_each_needs(splitbench: Command) -> None:
+    rows = {row["name"]: row["needs"] for row in json.loads(splitbench("ls", "attacks", "--json").out)}
+    assert rows["black"] == "nothing"
+    assert rows["class_mean"] == "labels, auxiliary"
+
+
+def test_show_model_tells_the_parameters_of_each_party(splitbench: Command) -> None:
+    said = splitbench("show", "model", "resnet18", "--cut", "stem", "--classes", "10")
+    assert said.code == 0, said.err
+    assert "9,536" in said.out
+    assert "11,172,106" in said.out
+
+
+def test_show_tells_everything_about_a_run_a_recipe_and_a_component(splitbench: Command, tiny: tuple[str, ...]) -> None:
+    splitbench("train", *tiny)
+    run = json.loads(splitbench("show", "run", "latest", "--json").out)
+    assert run["recipe"]["model"]["name"] == "lenet5"
+    assert set(run["provenance"]["sample_digests"]) == {"private", "auxiliary", "evaluation", "test"}
+    assert {"weights.safetensors", "recipe.yaml", "provenance.json", "samples.safetensors"} <= set(run["files"])
+    assert json.loads(splitbench("show", run["run"][:8], "--json").out) == run
+    assert "quickstart" in splitbench("show", "recipe", "quickstart").out
+    defense = json.loads(splitbench("show", "gaussian", "--json").out)
+    assert defense["kind"] == "defense"
+    assert defense["settings"]["sigma"]["value"] == 0.5
+
+
+def test_two_defenses_are_applied_in_the_order_given(splitbench: Command, tiny: tuple[str, ...]) -> None:
+    said = splitbench("train", "--defense", "gaussian", "--defense", "nopeek", "--weight", "0.3", "--sigma=0.1", *tiny)
+    assert said.code == 0, said.err
+    assert "gaussian(sigma=0.1) + nopeek(weight=0.3)" in " ".join(said.out.split())
+
+
+def test_data_lists_and_verifies(splitbench: Command) -> None:
+    rows = {row["name"]: row for row in json.loads(splitbench("data", "--json").out)}
+    assert rows["fashion_mnist_mini"]["found"]
+    assert "cifar10" in rows
+    verified = json.loads(splitbench("data", "verify", "fashion_mnist_mini", "--json").out)
+    assert (verified["train"], verified["test"]) == (3000, 600)
+
+
+def test_doctor_finds_this_machine_sound(splitbench: Command) -> None:
+    said = splitbench("doctor", "--json")
+    assert said.code == 0, said.out
+    assert json.loads(said.out)["sound"]
+
+
+def test_real_data_by_name(
+    splitbench: Command, tiny: tuple[str, ...], shared_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPLITBENCH_DATA", str(shared_data))
+    said = splitbench("train", "--dataset", "cifar10", "--defense", "gaussian", "--sigma", "0.5", *tiny)
+    assert said.code == 0, said.err
+    assert "cifar10" in said.out
+    assert splitbench("attack", "inversion", "--steps", "3").code == 0
