@@ -45,7 +45,6 @@ def dirichlet(labels: Tensor, clients: int, alpha: float, generator: Generator) 
     rank = np.arange(len(y)) - np.repeat(np.cumsum(counts) - counts, counts)
     shares = rng.dirichlet(np.full(clients, alpha), size=len(counts))  # (K, clients)
     ends = np.rint(shares.cumsum(1) * counts[:, None])  # where each client's part of a class ends
-    ends[:, -1] = counts
     owner = (rank[:, None] >= ends[y[order]]).sum(1)  # (N,), in the order of `order`
     for client in np.flatnonzero(np.bincount(owner, minlength=clients) == 0):
         largest = np.bincount(owner, minlength=clients).argmax()

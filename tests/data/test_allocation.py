@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -150,4 +151,8 @@ def test_prints_tell_rows_apart_that_differ_in_one_bit():
     x = torch.zeros(1 + 8 * 784, 784, dtype=torch.uint8)
     bits = torch.arange(8 * 784)
     x[1 + bits, bits // 8] = (1 << (bits % 8)).to(torch.uint8)
-    assert len(set(prints(x).tolist())) == len(x)
+    found = prints(x)
+    assert len(set(found.tolist())) == len(x)
+    assert np.bitwise_or.reduce(found) == 2**64 - 1, "all of the 64 bits are in use"
+    assert len(set((found >> np.uint64(32)).tolist())) > len(x) - 5
+    assert ((found >> np.uint64(32)) != (found & np.uint64(2**32 - 1)))[1:].all(), "the halves are two hashes"
