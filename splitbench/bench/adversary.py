@@ -86,6 +86,7 @@ def view_of(trained: Trained, threat: ThreatModel, live: bool = False) -> Iterat
     x = as_input(targets.x)
     smashed = smash(victim, x if not live else x[:0], prepared.defense, generator(spec.seed, "targets"))
     granted = slice(0, threat.auxiliary)
+    imagined = prepared.defense.known(threat.knowledge, smashed)
     with Query.open(answer, threat.queries) as query:
         yield View(
             threat=threat,
@@ -97,6 +98,7 @@ def view_of(trained: Trained, threat: ThreatModel, live: bool = False) -> Iterat
             template=(lambda: template(spec, derive(spec.seed, "adversary"))) if threat.architecture else None,
             auxiliary=Auxiliary(as_input(public.x[granted]), public.y[granted]) if threat.auxiliary else None,
             query=query if threat.queries else None,
+            defense=imagined,
             heard=[replace(m, samples=None) for m in trained.wire.transcript] if threat.transcript else (),
         )
 

@@ -61,10 +61,50 @@ def train(
 
 
 def attack(name: Spec, *, run: str = "latest", store: Path | str | None = None, **threat: Any) -> Outcome:
-    """Attack a stored run and score what was recovered. `threat` overrides fields of the threat model."""
+    """Attack a stored run and score what was recovered. `threat` overrides fields of the threat model.
+
+    The undefended twin of the run is trained and attacked too, once, so that the attack is known to work.
+    """
     place = Store(store)
     cell = attack_cell(name, place.find_run(run), place, threat)
-    return run_cells([cell], place)[0].outcome
+    reference = certificate_cells(cell)
+    return run_cells([*reference, cell], place)[-1].outcome
+
+
+def certificate_cells(cell: Cell) -> list[Cell]:
+    """What an attacked number is to be read beside: the mean image, and the attack where nothing defends."""
+    assert cell.threat is not None
+    part, _ = parts.resolve("attacks", "mean_image", "attack")
+    floor = [Cell(cell.run, part, cell.threat)] if part and cell.threat.auxiliary else []
+    return [*([Cell(cell.run).twin, cell.twin] if cell.run.defenses else []), *floor]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """An attacked number beside what it must be read with."""
+
+    value: float | None
+    undefended: float | None  # the same attack on the undefended twin
+    floor: float | None  # the mean image
+    bar: float
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the attack works where nothing defends, so that failing here means something."""
+        return self.undefended is not None and self.undefended >= self.bar
+
+
+def certificate(outcome: Outcome, *, store: Path | str | None = None, metric: str = "ssim") -> Certificate:
+    place = Store(store)
+    cell = _cell_of(outcome)
+    floors = [c for c in certificate_cells(cell) if c.attack is not None and c.attack.name == "mean_image"]
+
+    def value(row: Outcome | None) -> float | None:
+        score = row.score(metric) if row is not None and row.status == "done" else None
+        return score.value if score is not None else None
+
+    floor = value(place.get(floors[0].key)) if floors else None
+    return Certificate(value(outcome), value(place.get(outcome.twin)), floor, outcome.bar)
 
 
 def attack_cell(name: Spec, run: str, store: Store, threat: Mapping[str, Any]) -> Cell:

@@ -17,13 +17,17 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Score:
-    """One metric of one outcome. `values` has one entry a sample, or is empty for a pooled metric."""
+    """One metric of one outcome. `values` has one entry a sample, or is empty for a pooled metric.
+
+    `readout` says how a guess became an image: clamped to [0, 1], or rescaled to it (`minmax`).
+    """
 
     metric: str
     version: str
     value: float
     n: int
     values: tuple[float, ...] = ()
+    readout: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,9 @@ class Outcome:
     created: float  # seconds since 1970
     cell: Mapping[str, Any]  # the resolved recipe of the cell
     provenance: Mapping[str, Any]
-    scores: tuple[Score, ...] = ()
+    twin: str = ""  # the same attack on the undefended run
+    bar: float = 0.0  # the SSIM the twin must reach for this row to count
+    scores: tuple[Score, ...] = ()  # of several read-outs, the one that ranks first
     costs: Mapping[str, float] = field(default_factory=dict)  # seconds, bytes_up, bytes_down, ...
     samples: tuple[int, ...] = ()  # which rows of the data the per-sample values are about
 
@@ -57,9 +63,18 @@ class Outcome:
         row["schema"] = SCHEMA_VERSION
         row["cell"], row["provenance"] = json.dumps(self.cell), json.dumps(self.provenance)
         row["costs"] = list(self.costs.items())
-        row["metrics"] = [{"metric": s.metric, "version": s.version, "value": s.value, "n": s.n} for s in self.scores]
+        row["metrics"] = [
+            {"metric": s.metric, "version": s.version, "readout": s.readout, "value": s.value, "n": s.n}
+            for s in self.scores
+        ]
         row["samples"] = [
-            {"metric": s.metric, "version": s.version, "sample": sample, "value": value}
+            {
+                "metric": s.metric,
+                "version": s.version,
+                "readout": s.readout,
+                "sample": sample,
+                "value": value,
+            }
             for s in self.scores
             for sample, value in zip(self.samples, s.values, strict=False)
         ]
@@ -77,17 +92,19 @@ class Outcome:
         if version != SCHEMA_VERSION:
             raise ValueError(f"schema {version}, this version of splitbench reads {SCHEMA_VERSION}")
         metrics, samples = row.pop("metrics"), row.pop("samples")
-        values: dict[str, list[float]] = {}
-        indices: dict[str, list[int]] = {}
+        values: dict[tuple[str, str], list[float]] = {}
+        indices: dict[tuple[str, str], list[int]] = {}
         for entry in samples:
-            values.setdefault(entry["metric"], []).append(entry["value"])
-            indices.setdefault(entry["metric"], []).append(entry["sample"])
-        scores = tuple(Score(**m, values=tuple(values.get(m["metric"], ()))) for m in metrics)
+            which = entry["metric"], entry["readout"]
+            values.setdefault(which, []).append(entry["value"])
+            indices.setdefault(which, []).append(entry["sample"])
+        scores = tuple(Score(**m, values=tuple(values.get((m["metric"], m["readout"]), ()))) for m in metrics)
         row["cell"], row["provenance"] = json.loads(row["cell"]), json.loads(row["provenance"])
         row["costs"] = dict(row["costs"])
         return cls(**row, scores=scores, samples=tuple(next(iter(indices.values()), ())))
 
 
+_SCORE = [("metric", pa.string()), ("version", pa.string()), ("readout", pa.string())]
 SCHEMA = pa.schema(
     [
         pa.field("schema", pa.int32(), nullable=False),
@@ -106,31 +123,14 @@ SCHEMA = pa.schema(
         pa.field("attack", pa.string(), nullable=False),
         pa.field("seed", pa.int64(), nullable=False),
         pa.field("created", pa.float64(), nullable=False),
+        pa.field("twin", pa.string(), nullable=False),
+        pa.field("bar", pa.float64(), nullable=False),
         pa.field("cell", pa.string(), nullable=False),
         pa.field("provenance", pa.string(), nullable=False),
         pa.field("costs", pa.map_(pa.string(), pa.float64()), nullable=False),
+        pa.field("metrics", pa.list_(pa.struct([*_SCORE, ("value", pa.float64()), ("n", pa.int64())])), nullable=False),
         pa.field(
-            "metrics",
-            pa.list_(
-                pa.struct(
-                    [("metric", pa.string()), ("version", pa.string()), ("value", pa.float64()), ("n", pa.int64())]
-                )
-            ),
-            nullable=False,
-        ),
-        pa.field(
-            "samples",
-            pa.list_(
-                pa.struct(
-                    [
-                        ("metric", pa.string()),
-                        ("version", pa.string()),
-                        ("sample", pa.int64()),
-                        ("value", pa.float64()),
-                    ]
-                )
-            ),
-            nullable=False,
+            "samples", pa.list_(pa.struct([*_SCORE, ("sample", pa.int64()), ("value", pa.float64())])), nullable=False
         ),
     ]
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -112,6 +112,12 @@ class Cell:
             return self.run.key
         threat = asdict(self.threat) if self.threat else None
         return digest({"run": self.run.document(), "attack": self.attack.document(), "threat": threat})
+
+    @property
+    def twin(self) -> Cell:
+        """The same on the undefended run: what shows that an attack works at all."""
+        threat = replace(self.threat, knowledge="none") if self.threat else None
+        return Cell(replace(self.run, defenses=(), protected=None), self.attack, threat)
 
     def __str__(self) -> str:
         what = self.attack.name if self.attack else "train"

@@ -18,7 +18,7 @@ from splitbench.bench.plan import SCALES, Cell, Counts, RunSpec, Training
 from splitbench.core.component import Part
 from splitbench.core.errors import Mistake, SplitbenchError, nearest
 from splitbench.core.registry import Kind
-from splitbench.core.threat import ThreatModel
+from splitbench.core.threat import Knowledge, ThreatModel
 
 Number = Annotated[int, Ge(0)]
 Positive = Annotated[int, Ge(1)]
@@ -56,6 +56,7 @@ BLOCKS: dict[str, dict[str, Any]] = {
         "queries": Number,
         "transcript": bool,
         "tampers": bool,
+        "knowledge": Knowledge,
     },
     "table": {"rows": str, "columns": str, "metric": str, "caption": str},
 }
@@ -250,10 +251,13 @@ def _cells(merged: Mapping[str, Any], scale: str, inside: str) -> tuple[list[Cel
     except SplitbenchError as error:
         return [], [dataclasses.replace(m, where=m.where or inside or "data") for m in error.mistakes]
     attacks = [_must("attacks", spec) for spec in merged["attacks"]]
-    cells = []
+    cells: list[Cell] = []
     for run in runs:
         threat = grant(merged["threat"], run)
-        cells += [Cell(run), *(Cell(run, attack, threat) for attack in attacks)]
+        mounted = [Cell(run, attack, threat) for attack in attacks]
+        # A defended number stands beside the same attack on the undefended twin, asked for or not.
+        twins = [Cell(run).twin, *(cell.twin for cell in mounted)] if run.defenses and mounted else []
+        cells += [*twins, Cell(run), *mounted]
     return cells, []
 
 

@@ -105,7 +105,7 @@ def _attack(cell: Cell, store: Store, metrics: Sequence[Part]) -> Outcome:
     guesses = {
         k: v.contiguous() for k, v in (("inputs", recovered.inputs), ("labels", recovered.labels)) if v is not None
     }
-    scores = leakage(prepared, guesses, every_metric(metrics))
+    scores = leakage(prepared, guesses, every_metric(metrics), parts.build(cell.attack).readout)  # type: ignore[arg-type]
     costs: dict[str, float] = {}
     if attacked is not trained:
         same = _identical(attacked, trained)
@@ -145,7 +145,9 @@ def _with_metrics(stored: Outcome, store: Store, metrics: Sequence[Part]) -> Out
     if stored.kind == "train":
         further = utility(trained.prepared, missing)
     else:
-        further = leakage(trained.prepared, runfolder.load_recovered(store, stored.run, stored.key), missing)
+        guesses = runfolder.load_recovered(store, stored.run, stored.key)
+        ranked = next((s.readout for s in stored.scores if s.readout), "clamp")
+        further = leakage(trained.prepared, guesses, missing, ranked)
     replaced = {s.metric for s in further}
     kept = [s for s in stored.scores if s.metric not in replaced]
     outcome = replace(stored, scores=(*kept, *further))
@@ -182,8 +184,17 @@ def _outcome(
         seed=spec.seed,
         created=time.time(),
         cell=document,
+        twin=cell.twin.key if cell.attack else "",
+        bar=_bar(cell),
         provenance=runfolder.provenance(prepared) if prepared else {},
         scores=tuple(scores),
         costs=costs or {},
         samples=tuple(prepared.allocation.evaluation.tolist()) if prepared and cell.attack else (),
     )
+
+
+def _bar(cell: Cell) -> float:
+    if cell.attack is None:
+        return 0.0
+    bars = parts.build(cell.attack).bars
+    return float(bars.get(cell.run.data.name, bars.get("*", 0.0)))

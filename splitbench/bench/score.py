@@ -48,14 +48,37 @@ def utility(prepared: Prepared, metrics: Sequence[Scorer]) -> list[Score]:
     return scores
 
 
-def leakage(prepared: Prepared, recovered: Mapping[str, Tensor], metrics: Sequence[Scorer]) -> list[Score]:
-    """How near the guesses come to the evaluation samples, one value each."""
+def leakage(
+    prepared: Prepared, recovered: Mapping[str, Tensor], metrics: Sequence[Scorer], readout: str = "clamp"
+) -> list[Score]:
+    """How near the guesses come to the evaluation samples, one value each; images in every read-out.
+
+    The read-out named first is the one that ranks.
+    """
     truth = {"inputs": as_input(prepared.evaluation.x), "labels": prepared.evaluation.y}
     scores = []
     for part, metric in metrics:
         if metric.about not in recovered:
             continue
-        values = metric(recovered[metric.about], truth[metric.about]).double()
-        each = () if metric.pooled else tuple(values.tolist())
-        scores.append(Score(part.name, str(part.version), float(torch.mean(values)), len(prepared.evaluation), each))
+        guess = recovered[metric.about]
+        images = metric.about == "inputs" and prepared.data.modality == "image"
+        for name in (readout, *(r for r in READOUTS if r != readout)) if images else ("",):
+            values = metric(READOUTS[name](guess) if images else guess, truth[metric.about]).double()
+            each = () if metric.pooled else tuple(values.tolist())
+            n = len(prepared.evaluation)
+            scores.append(Score(part.name, str(part.version), float(torch.mean(values)), n, each, name))
     return scores
+
+
+def _clamp(x: Tensor) -> Tensor:
+    return x.clamp(0, 1)
+
+
+def _minmax(x: Tensor) -> Tensor:
+    """Each image stretched to [0, 1]: for attacks that recover it up to scale. A constant image stays as it is."""
+    low, high = x.flatten(1).aminmax(dim=1)
+    spread = (high - low).view(-1, 1, 1, 1)
+    return torch.where(spread > 0, (x - low.view(-1, 1, 1, 1)) / spread.clamp_min(1e-12), x.clamp(0, 1))
+
+
+READOUTS = {"clamp": _clamp, "minmax": _minmax}

@@ -26,6 +26,9 @@ def attack(
     labels: Annotated[
         bool | None, typer.Option(help="Whether it knows the labels [default: if they were sent].")
     ] = None,
+    knowledge: Annotated[
+        str | None, typer.Option(help="Of the defense: none, family (guesses its secret) or exact (holds it).")
+    ] = None,
     tampers: Annotated[bool | None, typer.Option(help="Whether the server is malicious [default: no].")] = None,
     store: StorePath = None,
     json: Json = False,
@@ -40,6 +43,7 @@ def attack(
         "architecture": architecture,
         "labels": labels,
         "tampers": tampers,
+        "knowledge": knowledge,
     }
     given = assign(context.meta["settings"], [("attack", "attacks", name)], context.meta["options"])
 
@@ -52,8 +56,18 @@ def attack(
         print_json({"run": outcome.run, "key": outcome.key, "status": outcome.status, "reason": outcome.reason,
                     "scores": {s.metric: s.value for s in outcome.scores}, "costs": outcome.costs})  # fmt: skip
     elif outcome.status == "done":
-        scores = "  ".join(f"{s.metric} {s.value:.3f}" for s in outcome.scores)
+        ranked = outcome.scores[0].readout if outcome.scores else ""
+        scores = "  ".join(f"{s.metric} {s.value:.3f}" for s in outcome.scores if s.readout in ("", ranked))
         out().print(f"[bold]{outcome.attack}[/] on run {outcome.run} ({outcome.dataset} · {outcome.defense})")
+        seen = calls.certificate(outcome, store=store)
+        beside = [("undefended", seen.undefended)] if outcome.twin != outcome.key else []
+        beside += [("mean image", seen.floor)] if seen.floor is not None else []
+        said = ", ".join(f"{what} {value:.3f}" for what, value in beside if value is not None)
+        if seen.value is not None:
+            out().print(f"ssim {seen.value:.3f}" + (f" ({said})" if said else ""))
+        if not seen.calibrated:
+            reached = "nothing" if seen.undefended is None else f"{seen.undefended:.3f}"
+            out().print(f"[yellow]uncalibrated[/]: undefended it reaches {reached}, its bar is {seen.bar:g}")
         out().print(f"{scores}  over {len(outcome.samples)} images ({outcome.costs['seconds']:.0f} s)")
         out().print(f"[dim]picture: {calls.picture(outcome, store)}[/]", soft_wrap=True)
     else:

@@ -15,7 +15,15 @@ def evaluate(run: RunId = "latest", store: StorePath = None, json: Json = False)
     with showing_progress():
         outcomes = calls.evaluate(run=run, store=store)
     rows = [
-        {"run": o.run, "what": o.attack or "task", "metric": s.metric, "version": s.version, "value": s.value, "n": s.n}
+        {
+            "run": o.run,
+            "what": o.attack or "task",
+            "metric": s.metric,
+            "version": s.version,
+            "readout": s.readout,
+            "value": s.value,
+            "n": s.n,
+        }
         for o in outcomes
         for s in o.scores
     ]
@@ -27,10 +35,16 @@ def evaluate(run: RunId = "latest", store: StorePath = None, json: Json = False)
     else:
         first = outcomes[0]
         table = Table(title=f"run {first.run}: {first.dataset} · {first.model} cut at {first.cut} · {first.defense}")
-        for heading in ("what", "metric", "value", "n"):
+        for heading in ("what", "metric", "readout", "value", "n"):
             table.add_column(heading, justify="right" if heading in ("value", "n") else "left")
         for row in rows:
-            table.add_row(str(row["what"]), f"{row['metric']}@{row['version']}", f"{row['value']:.4f}", str(row["n"]))
+            table.add_row(
+                str(row["what"]),
+                f"{row['metric']}@{row['version']}",
+                str(row["readout"]),
+                f"{row['value']:.4f}",
+                str(row["n"]),
+            )
         out().print(table)
         for o in missing:
             out().print(f"{o.attack} {o.status}: {o.reason}")

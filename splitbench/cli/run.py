@@ -38,7 +38,9 @@ def run(
         outcome = finished.outcome
         tell("cells", count, total)
         if not finished.reused:
-            scores = "  ".join(f"{s.metric} {s.value:.3f}" for s in outcome.scores) or outcome.reason
+            ranked = outcome.scores[0].readout if outcome.scores else ""
+            shown = [s for s in outcome.scores if s.readout in ("", ranked)]
+            scores = "  ".join(f"{s.metric} {s.value:.3f}" for s in shown) or outcome.reason
             err().print(f"  {count}/{total} {finished.cell}: {outcome.status}  {scores}")
 
     with showing_progress():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar, Literal
 
 from torch import Generator
 
@@ -16,6 +18,9 @@ class Attack(Component):
     """Recover the targets of a view. Declares the weakest adversary that can mount it."""
 
     needs: ClassVar[ThreatModel] = ThreatModel()
+    readout: ClassVar[Literal["clamp", "minmax"]] = "clamp"  # how guesses become images when attacks are ranked
+    bars: ClassVar[Mapping[str, float]] = MappingProxyType({})
+    """The SSIM it must reach undefended, by data set ("*": any other), to say anything about a defense."""
     modality: ClassVar[str | None] = "image"  # the data it works on; None: any
 
     def lacks(self, threat: ThreatModel) -> str | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from torch import Generator, Tensor, nn
 
 from splitbench.core.component import Component
+from splitbench.core.threat import Knowledge
 
 if TYPE_CHECKING:
     from splitbench.core.split import SplitModel
@@ -24,6 +25,14 @@ class Defense(Component):
     def protects(self, index: int) -> bool:
         """Whether client `index` uses it."""
         return True
+
+    def known(self, rung: Knowledge, observed: Tensor) -> Defense:
+        """The defense as an adversary imagines it, given smashed data it has seen.
+
+        `none`: that nothing is there. `family`: the kind is known and its secret guessed. `exact`: the secret is held.
+        An adversary simulates what it imagines in its own client, shadow or decoder.
+        """
+        return Defense() if rung == "none" else self
 
     def prepare(self, model: SplitModel) -> SplitModel:
         """Change the network before training (replace batch norm, wrap the client)."""
@@ -71,6 +80,9 @@ class Composed(Defense):
 
     def protects(self, index: int) -> bool:
         return self.clients is None or index < self.clients
+
+    def known(self, rung: Knowledge, observed: Tensor) -> Defense:
+        return Composed(tuple(part.known(rung, observed) for part in self.parts), self.clients)
 
     def prepare(self, model: SplitModel) -> SplitModel:
         for part in self.parts:

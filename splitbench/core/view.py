@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
+from splitbench.core.defense import Defense
 from splitbench.core.errors import SplitbenchError
+from splitbench.core.party import CLIENT, SERVER
 from splitbench.core.threat import ThreatModel
 from splitbench.core.wire import Message
 
@@ -71,6 +73,11 @@ class View:
     auxiliary: Auxiliary | None = None
     query: Query | None = None
     heard: Sequence[Message] = ()  # what passed during training, after the defense
+    defense: Defense = field(default_factory=Defense)  # as the adversary imagines it
+
+    def imagine(self, z: Tensor, generator: Generator | None) -> Tensor:
+        """What the adversary's own smashed data would be after the defense it imagines; differentiable."""
+        return self.defense.outgoing(Message(0, CLIENT, SERVER, "smashed", 0, z), generator).tensor
 
 
 @dataclass(frozen=True)

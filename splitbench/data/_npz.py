@@ -101,8 +101,12 @@ def read(path: Path, name: str, layout: Layout | None = None) -> DataSet:
 
 
 def counted(train: Samples, test: Samples, where: str) -> int:
-    """How many classes the labels show."""
-    classes = int(max(train.y.max(), test.y.max())) + 1
+    """How many classes the training labels show; a test label beyond them could never be learned."""
+    classes = int(train.y.max()) + 1
+    if test.y.max() >= classes:
+        raise SplitbenchError(
+            f"{where}: y_test holds the label {int(test.y.max())}, but y_train only 0 to {classes - 1}"
+        )
     if classes > len(train):
         raise SplitbenchError(
             f"{where}: labels go up to {classes - 1} with {len(train)} training samples; number the classes from 0"

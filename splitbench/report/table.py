@@ -28,12 +28,13 @@ class Entry:
     n: int = 0
     seeds: int = 0
     note: str = ""  # why there is no value
+    doubt: str = ""  # why the value says nothing about the defense
     keys: tuple[str, ...] = ()  # the outcomes it is made of
 
     def text(self, digits: int = 3) -> str:
         if self.mean is None:
             return self.note.split(":")[0] if self.note else "–"
-        value = f"{self.mean:.{digits}f}"
+        value = f"{self.mean:.{digits}f}" + ("?" if self.doubt else "")
         return value if self.half is None else f"{value} ±{self.half:.{digits}f}"
 
 
@@ -64,6 +65,7 @@ def table(
     """The tables of a recipe, or of everything in the store: one for each data set, model, cut, topology and scale."""
     place = Store(store)
     outcomes, damaged = place.outcomes()
+    everything = outcomes
     planned: list[str] | None = None
     title = ""
     if recipe is not None:
@@ -90,7 +92,7 @@ def table(
     for outcome in chosen:
         groups.setdefault(tuple(str(getattr(outcome, axis)) for axis in free), []).append(outcome)
     return [
-        _make(title, dict(zip(free, g, strict=True)), group, rows, columns, metric, notes)
+        _make(title, dict(zip(free, g, strict=True)), group, everything, rows, columns, metric, notes)
         for g, group in groups.items()
     ]
 
@@ -109,6 +111,7 @@ def _make(
     title: str,
     group: Mapping[str, str],
     outcomes: Sequence[Outcome],
+    everything: Sequence[Outcome],
     rows: str,
     columns: str,
     metric: str,
@@ -129,11 +132,12 @@ def _make(
         if column not in column_names:
             column_names.append(column)
     first = [UTILITY[0]] if any(column == UTILITY[0] for _, column in found) else []
+    twins = {o.key: o for o in everything}
     entries = {
-        (row, column): _entry(group_of, UTILITY[0] if column in first else metric)
+        (row, column): _entry(group_of, UTILITY[0] if column in first else metric, twins)
         for (row, column), group_of in found.items()
     }
-    reasons = [f"{row} × {column}: {e.note}" for (row, column), e in entries.items() if e.note]
+    reasons = [f"{row} × {column}: {e.note or e.doubt}" for (row, column), e in entries.items() if e.note or e.doubt]
     versions = sorted({f"{s.metric}@{s.version}" for o in outcomes for s in o.scores if s.metric == metric})
     place = " · ".join(_said(axis, value) for axis, value in group.items() if axis != "scale")
     interval = _interval_caption(entries.values())
@@ -157,7 +161,17 @@ def _interval_caption(entries: object) -> str:
     return f" · ± 95 % over {over}"
 
 
-def _entry(outcomes: Sequence[Outcome], metric: str) -> Entry:
+def _doubt(outcome: Outcome, twins: Mapping[str, Outcome]) -> str:
+    """An attack that fails where nothing defends proves nothing about a defense."""
+    twin = twins.get(outcome.twin)
+    score = twin.score("ssim") if twin is not None and twin.status == "done" else None
+    if not outcome.bar or (score is not None and score.value >= outcome.bar):
+        return ""
+    reached = "was not run" if score is None else f"reaches an SSIM of {score.value:.3f}"
+    return f"uncalibrated: undefended, {outcome.attack} {reached}; its bar is {outcome.bar:g}"
+
+
+def _entry(outcomes: Sequence[Outcome], metric: str, twins: Mapping[str, Outcome]) -> Entry:
     keys = tuple(o.key for o in outcomes)
     missing = [o for o in outcomes if o.status != "done"]
     if missing:
@@ -170,7 +184,8 @@ def _entry(outcomes: Sequence[Outcome], metric: str) -> Entry:
     means = np.array([s.value for s in present])
     values = means if len(present) > 1 else np.array(present[0].values)
     n = sum(s.n for s in present)
-    return Entry(float(means.mean()), _half(values), n, len(present), keys=keys)
+    doubt = next((d for o in outcomes if (d := _doubt(o, twins))), "")
+    return Entry(float(means.mean()), _half(values), n, len(present), doubt=doubt, keys=keys)
 
 
 def _half(values: np.ndarray) -> float | None:
