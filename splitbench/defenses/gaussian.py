@@ -1,14 +1,16 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import torch
 from annotated_types import Ge
-from torch import Generator
+from torch import Generator, Tensor
 
 from splitbench.core.defense import Defense
+from splitbench.core.threat import Knowledge
 from splitbench.core.wire import Message
+from splitbench.defenses._noise_level import noise_level
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,10 @@ class Gaussian(Defense):
     """
 
     sigma: Annotated[float, Ge(0)] = 0.5  # standard deviation of the noise, in units of the smashed data
+
+    def known(self, rung: Knowledge, observed: Tensor) -> Defense:
+        """Who knows that there is noise, but not how much, reads its strength off the smashed data."""
+        return replace(self, sigma=noise_level(observed)) if rung == "family" else super().known(rung, observed)
 
     def outgoing(self, message: Message, generator: Generator | None) -> Message:
         if message.kind != "smashed" or self.sigma == 0:

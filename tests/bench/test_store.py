@@ -23,7 +23,8 @@ def outcome(key: str = "a" * 16, **changes: object) -> Outcome:
     base = Outcome(
         key=key, run="r" * 16, kind="attack", status="done", reason="", scale="smoke", dataset="d", model="m", cut="c",
         topology="vanilla", clients=1, defense="none", attack="black", seed=0, created=1.5, cell={"run": {"x": 1}},
-        provenance={"torch": "2"}, scores=(Score("ssim", "wang2004", 0.25, 2, (0.0, 0.5)), Score("mcc", "1", 0.1, 2)),
+        provenance={"torch": "2"},
+        scores=(Score("ssim", "wang2004", 0.25, 2, (0.0, 0.5), "clamp"), Score("mcc", "1", 0.1, 2)),
         costs={"seconds": 2.0}, samples=(7, 3),
     )  # fmt: skip
     return replace(base, **changes)  # type: ignore[arg-type]
