@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from splitbench.core.model import Model
 from splitbench.core.randomness import seeded
-from splitbench.core.registry import names
+from splitbench.core.registry import load, names
 
 NAMES = names("models")
 HEAVY = {"roberta_base"}  # its width is not a setting; roberta_small has the same code
@@ -88,23 +88,31 @@ def assert_same(ours: Pass, oracle: Pass) -> None:
     assert max(gradient.abs().max() for gradient in oracle.gradients.values()) > 1e-6
 
 
-def check_every_cut(chosen: Model, training: bool) -> None:
+def check(chosen: Model, training: bool, cuts: list[str]) -> None:
     network, x = built(chosen).train(training), batch_for(chosen)
     oracle = whole(network, x)
-    cuts = list(chosen.cuts)
-    for place in cuts:
-        assert_same(in_stages(network, chosen, (place,), x), oracle)
-    assert_same(in_stages(network, chosen, (cuts[0], cuts[-1]), x), oracle)
+    for places in [*((place,) for place in cuts), (cuts[0], cuts[-1])]:
+        assert_same(in_stages(network, chosen, places, x), oracle)
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluating"])
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in HEAVY])
 def test_every_cut_leaves_outputs_gradients_and_statistics_as_they_were(name: str, training: bool) -> None:
-    check_every_cut(model(name), training)
+    chosen = model(name)
+    check(chosen, training, list(chosen.cuts))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluating"])
 @pytest.mark.parametrize("name", sorted(HEAVY))
 def test_every_cut_of_a_heavy_model_leaves_everything_as_it_was(name: str, training: bool) -> None:
-    check_every_cut(model(name), training)
+    chosen = model(name)
+    check(chosen, training, list(chosen.cuts))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_the_first_middle_and_last_cut_of_the_full_size_leave_everything_as_it_was(name: str) -> None:
+    chosen = load("models", name)()
+    cuts = list(chosen.cuts)
+    check(chosen, True, [cuts[0], cuts[len(cuts) // 2], cuts[-1]])
