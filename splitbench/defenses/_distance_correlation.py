@@ -37,9 +37,9 @@ def _distances(x: Tensor) -> Tensor:
     norms = flat.square().sum(1)
     sizes = norms[:, None] + norms
     squared = sizes - 2 * flat @ flat.T
-    # Below rounding there is no distance, only a slope of any size. The diagonal is always there.
+    # What is no more than rounding is no distance, and its slope could be anything. The diagonal always is.
     noise = 8 * torch.finfo(flat.dtype).eps * sizes.detach()
-    return _root(torch.where(squared > noise, squared, 0))
+    return _root(torch.where(squared <= noise, 0, squared))
 
 
 def _centred(d: Tensor) -> Tensor:
@@ -55,10 +55,10 @@ def _u_centred(d: Tensor) -> Tensor:
 
 def _correlation(a: Tensor, b: Tensor) -> Tensor:
     spread = _root(a.square().mean()) * _root(b.square().mean())
-    return (a * b).mean() / torch.where(spread > 0, spread, 1)
+    return (a * b).mean() / torch.where(spread == 0, 1, spread)
 
 
 def _root(x: Tensor) -> Tensor:
     """The square root, with 0 for what rounding made negative and a slope of 0, not of infinity, at 0."""
-    positive = x > 0
-    return torch.where(positive, x, 1).sqrt() * positive
+    nothing = x <= 0  # false for NaN, which stays one
+    return torch.where(nothing, 1, x).sqrt() * ~nothing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -11,7 +12,11 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from splitbench.core.errors import SplitbenchError
-from splitbench.defenses._distance_correlation import corrected_distance_correlation, distance_correlation
+from splitbench.defenses._distance_correlation import (
+    _distances,
+    corrected_distance_correlation,
+    distance_correlation,
+)
 
 
 def gaps(rows):
@@ -96,24 +101,39 @@ def test_only_the_corrected_estimator_tells_independent_vectors_of_high_dimensio
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_gradient_is_finite_where_samples_coincide(n, dtype):
-    x = torch.rand(n, 5, dtype=dtype)
-    for rows in (torch.rand(1, 400, dtype=dtype).repeat(n, 1), torch.rand(n, 400, dtype=dtype), torch.zeros(n, 400)):
-        for twice in (False, True):
-            z = rows.to(dtype).clone()
-            if twice and n > 1:
-                z[1] = z[0]
-            z.requires_grad_()
-            value = distance_correlation(x, z)
-            value.backward()
-            assert torch.isfinite(value)
-            assert torch.isfinite(z.grad).all()
+def test_value_and_gradient_are_finite_where_samples_coincide(n, dtype):
+    varied, same = torch.rand(n, 400, dtype=dtype), torch.rand(1, 400, dtype=dtype).repeat(n, 1)
+    twice = varied.clone()
+    twice[n // 2 :] = twice[:1]
+    for x, rows in itertools.product((varied, same, twice), repeat=2):
+        z = rows.clone().requires_grad_()
+        value = distance_correlation(x, z)
+        value.backward()
+        assert 0 <= value <= 1 + 1e-5
+        assert torch.isfinite(z.grad).all()
 
 
-def test_what_does_not_vary_is_correlated_with_nothing():
+@given(seeds, st.integers(1, 40))
+def test_what_does_not_vary_is_correlated_with_nothing(seed, n):
+    source = torch.Generator().manual_seed(seed)
+    varied, same = torch.rand(n, 300, generator=source), torch.rand(1, 300, generator=source).repeat(n, 1)
+    assert distance_correlation(varied, same) == distance_correlation(same, varied) == 0
+    assert distance_correlation(varied[:1], varied[:1]) == 0
+
+
+@given(seeds, st.sampled_from([1.0, 1e-3, 1e3]))
+def test_rows_that_coincide_have_no_distance_in_single_precision(seed, scale):
+    rows = scale * torch.rand(12, 4096, generator=torch.Generator().manual_seed(seed))
+    twins = _distances(torch.cat([rows, rows]))
+    assert not twins.diagonal().any()
+    assert not twins.diagonal(12).any()
+    assert (twins > 0).sum() == 24 * 22
+
+
+def test_nan_is_not_taken_for_independence():
     x = torch.rand(6, 5)
-    assert distance_correlation(x, torch.ones(6, 400) * 0.1) == 0
-    assert distance_correlation(x[:1], x[:1]) == 0
+    assert distance_correlation(x, x.log() / 0 * 0).isnan()
+    assert corrected_distance_correlation(x / 0 * 0, x).isnan()
 
 
 def test_the_gradient_is_that_of_the_value():
