@@ -11,6 +11,7 @@ from torch.testing import assert_close
 from splitbench.core.defense import Composed, Defense
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.party import Party
+from splitbench.core.registry import describe, names
 from splitbench.core.topology import Topology
 from splitbench.core.wire import Message, Wire
 
@@ -200,3 +201,10 @@ def test_an_honest_listener_changes_nothing(topology: Topology):
         return gradients(net)
 
     assert_close(run([]), run([lambda message: None]), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", names("topologies"))
+def test_it_says_what_it_does_and_explains_its_settings(name: str):
+    text, settings = describe("topologies", name)
+    assert text.partition("\n")[0].endswith(".")
+    assert [s.name for s in settings if not (s.default and s.note)] == []
