@@ -19,7 +19,8 @@ class ResNet50(Model):
 
     He et al., "Deep Residual Learning for Image Recognition", 2016, table 1. https://arxiv.org/abs/1512.03385
     What SEAL calls ResNet50 is `wide_resnet50_2`.
-    Departs from the paper: batch norm at the end of each block starts at zero, as timm has it.
+    Departs from the paper, as timm does: a block strides in its 3 x 3 convolution, and its last batch norm starts at
+    zero.
     """
 
     width: Annotated[float, Gt(0), Le(4)] = 1.0  # channels of layer1 to layer4 relative to the paper; the stem keeps 64

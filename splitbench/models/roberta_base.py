@@ -19,7 +19,7 @@ _LAYERS = 12
 class RobertaBase(Model):
     """Twelve transformer layers of width 768 over byte-level BPE tokens.
 
-    Liu et al., "RoBERTa", 2019, section 4. https://arxiv.org/abs/1907.11692
+    Liu et al., "RoBERTa", 2019. https://arxiv.org/abs/1907.11692
     SEAL's client is the word embeddings alone, the cut `embeddings`: 38,603,520 of 124,645,632 parameters (its
     table 4), counted without a classification head.
     Departs from the paper: the head is dropout and one linear layer on the pooled first token.

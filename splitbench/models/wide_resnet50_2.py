@@ -20,7 +20,8 @@ class WideResNet502(Model):
     Zagoruyko and Komodakis, "Wide Residual Networks", 2016. https://arxiv.org/abs/1605.07146
     SEAL calls it ResNet50: its table 4 counts 67,039,140 parameters, which are those of this network with 100
     classes, cut at `stem`.
-    Departs from the paper: batch norm at the end of each block starts at zero, as timm has it.
+    Departs from the paper, as timm does: a block strides in its 3 x 3 convolution, and its last batch norm starts at
+    zero.
     """
 
     width: Annotated[float, Gt(0), Le(4)] = 1.0  # channels of layer1 to layer4 relative to the paper; the stem keeps 64

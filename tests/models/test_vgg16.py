@@ -37,17 +37,17 @@ def test_a_fresh_network_tells_images_apart_which_with_torchs_initialisation_it_
         network = load("models", "vgg16")(width=0.25, hidden=16, grid=1).build((3, 32, 32), 10).eval()
         x = torch.rand(8, 3, 4, 4).repeat_interleave(8, -1).repeat_interleave(8, -2)
 
-        def spread() -> float:
+        def differences() -> float:
+            """Between images, in units of the input's; thirteen layers that shrink by half would leave 1e-4."""
             with torch.no_grad():
-                features = network.features(x)
-            return float(features.std(0).mean() / features.square().mean().sqrt())
+                return float(network.features(x).std(0).mean() / x.std(0).mean())
 
-        ours = spread()
+        ours = differences()
         for layer in network.features:
             if isinstance(layer, nn.Conv2d):
                 layer.reset_parameters()
-        assert ours > 0.05
-        assert spread() < 0.001
+        assert ours > 2e-3
+        assert differences() < 1e-5
 
 
 def test_images_of_28_pixels_reach_the_classifier_as_one_pixel_not_none() -> None:
