@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from splitbench.bench.plan import RunSpec
@@ -35,7 +37,20 @@ def resolve(kind: Kind, spec: Any, where: str) -> tuple[Part | None, list[Mistak
     filled, mistakes = validated(component, settings, _inside(where, spec, name))
     if mistakes:
         return None, mistakes
-    return Part(kind, name, filled, registry.version_of(component, name)), []
+    version = registry.version_of(component, name)
+    contents = _contents(filled)
+    return Part(kind, name, filled, f"{version}+{contents}" if contents else version), []
+
+
+def _contents(settings: Mapping[str, Any]) -> str:
+    """A digest of the files that settings name (weights, a tokenizer): a path does not say what is in it."""
+    named = [Path(value) for value in settings.values() if isinstance(value, str) and value and Path(value).exists()]
+    digest = hashlib.sha256()
+    for place in named:
+        for path in sorted(p for p in place.rglob("*") if p.is_file()) if place.is_dir() else [place]:
+            digest.update(path.name.encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12] if named else ""
 
 
 def _inside(where: str, spec: Any, name: str) -> str:

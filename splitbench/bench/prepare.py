@@ -116,6 +116,15 @@ def check_run(spec: RunSpec) -> None:
         )
     if spec.protected is not None and spec.protected > spec.clients:
         raise SplitbenchError([Mistake("protected", f"{spec.protected} of {spec.clients} clients cannot be protected")])
+    topology: Topology = parts.build(spec.topology)
+    if any(parts.build(part).mixes for part in spec.defenses) and not topology.simultaneous:
+        raise SplitbenchError(
+            [
+                Mistake(
+                    "topology", f"{spec.topology.name} has one client at a time, so nothing can be mixed; use parallel"
+                )
+            ]
+        )
     counts = spec.samples
     allocate(data, counts.private, counts.auxiliary, counts.evaluation, generator(spec.seed, "allocation")).check()
     _check_network(json.dumps([p.document() for p in (spec.data, spec.model, spec.topology)], sort_keys=True), spec.cut)

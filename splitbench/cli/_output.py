@@ -25,15 +25,19 @@ LINE_EVERY = 10.0  # seconds between plain lines where there is no terminal
 
 
 def out() -> Console:
-    """Made when needed, so that redirected output is seen as such; in a file a table need not be folded."""
-    console = Console(highlight=False, soft_wrap=False)
-    if not console.is_terminal:
-        console.width = WIDTH
-    return console
+    """Made when needed, so that redirected output is seen as such."""
+    return _console(stderr=False)
 
 
 def err() -> Console:
-    return Console(stderr=True, highlight=False)
+    return _console(stderr=True)
+
+
+def _console(stderr: bool) -> Console:
+    console = Console(stderr=stderr, highlight=False)
+    if not console.is_terminal:
+        console.width = WIDTH  # in a file a line need not be folded
+    return console
 
 
 def print_json(data: Any) -> None:
@@ -81,9 +85,9 @@ class _Lines:
     def __call__(self, what: str, done: int, total: int, note: str) -> None:
         now = time.monotonic()
         begun = self.begun.setdefault(what, now)
-        if done < total and now - self.last >= LINE_EVERY:
+        if 0 < done < total and now - self.last >= LINE_EVERY:
             self.last = now
-            left = (now - begun) / done * (total - done) if done else float("nan")
+            left = (now - begun) / done * (total - done)
             print(f"{what} {done}/{total} {note} (about {left:.0f} s left)", file=sys.stderr)
         if done >= total:
             self.begun.pop(what, None)

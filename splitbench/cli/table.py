@@ -47,7 +47,7 @@ def table(
         grid = Grid(title=made.title or None, caption=made.caption, caption_justify="left", title_justify="left")
         grid.add_column(made.corner, no_wrap=True)
         for column in made.columns:
-            grid.add_column(column.replace("_", "_\u200b"), justify="right")  # may be folded at an underscore
+            grid.add_column(column, justify="right")
         for row in made.rows:
             grid.add_row(row, *(made.entry(row, column).text().replace(" ", "\u00a0") for column in made.columns))
         out().print(grid)

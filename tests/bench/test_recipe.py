@@ -154,3 +154,16 @@ def test_yaml_cannot_run_code(tmp_path: Path) -> None:
     with pytest.raises(SplitbenchError):
         load(tmp_path, f"data: !!python/object/apply:os.system ['touch {flag}']\n")
     assert not flag.exists()
+
+
+def test_a_file_named_by_a_setting_counts_by_its_contents(tmp_path: Path) -> None:
+    from splitbench.bench.parts import resolve
+
+    weights = tmp_path / "weights.safetensors"
+    versions = []
+    for content in (b"one", b"two", b"one"):
+        weights.write_bytes(content)
+        part, mistakes = resolve("models", {"roberta_base": {"weights": str(weights)}}, "model")
+        assert part is not None, mistakes
+        versions.append(part.version)
+    assert versions[0] == versions[2] != versions[1]

@@ -56,7 +56,7 @@ def test_a_recipe_from_its_plan_to_its_table(splitbench: Command) -> None:
     assert "18 cells, 0 done, 18 to run" in checked.out
     ran = splitbench("run", "quickstart", "--scale", "smoke")
     assert ran.code == 0, ran.err
-    assert "gaussian(sigma=0.5)" in ran.out
+    assert "gaussian(sigma=2)" in ran.out
     assert "nopeek(weight=0.5)" in ran.out
     again = splitbench("run", "quickstart", "--scale", "smoke", "--json")
     assert "18 done, 0 to run" in again.err
