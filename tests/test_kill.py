@@ -20,11 +20,11 @@ title: Killed on purpose
 data: fashion_mnist_mini
 model: lenet5
 cut: conv1
-training: {epochs: 2, batch: 32}
-samples: {private: 256, auxiliary: 64, evaluation: 8}
+training: {epochs: 1, batch: 32}
+samples: {private: 192, auxiliary: 64, evaluation: 8}
 defenses: [none, gaussian]
-attacks: [black, mean_image, {inversion: {steps: 20}}]
-seeds: [0, 1]
+attacks: [black, mean_image, {inversion: {steps: 8}}]
+seeds: [0]
 """
 MOMENTS = 20
 
@@ -58,7 +58,7 @@ def test_a_recipe_killed_at_random_moments_loses_and_repeats_nothing(tmp_path: P
     assert start(recipe, tmp_path / "undisturbed").wait(300) == 0
     length = time.monotonic() - begun
     expected = rows(tmp_path / "undisturbed")
-    assert len(expected) == 16
+    assert len(expected) == 8
     moments = random.Random(0)
     disturbed = tmp_path / "disturbed"
     for kill in range(MOMENTS):

@@ -1,0 +1,67 @@
+"""Inversion by a decoder trained on auxiliary data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import torch
+from annotated_types import Ge, Gt
+from torch import Generator, Tensor
+
+from splitbench.attacks._fit import Training, decoded, trained_decoder
+from splitbench.attacks._shadow import shadow_client, smashed_by
+from splitbench.core.attack import Attack
+from splitbench.core.errors import SplitbenchError
+from splitbench.core.randomness import seeded
+from splitbench.core.threat import ThreatModel
+from splitbench.core.view import Recovered, View
+
+
+@dataclass(frozen=True)
+class Inversion(Attack):
+    """Train a decoder from smashed data back to images, on pairs asked of the client or made with a shadow of it.
+
+    He et al., "Model Inversion Attacks Against Collaborative Inference", ACSAC 2019, the black-box attack if queries
+    are granted, the query-free one if not. https://doi.org/10.1145/3359789.3359824
+    Departs from the paper: the decoder corrects the best linear inverse, which it is given in closed form, and is
+    chosen on auxiliary pairs kept aside.
+    """
+
+    needs: ClassVar[ThreatModel] = ThreatModel(auxiliary=1)
+
+    steps: Annotated[int, Ge(0)] = 500  # of training the decoder; fewer are taken if the linear inverse is exact
+    batch: Annotated[int, Ge(1)] = 32  # images a step
+    lr: Annotated[float, Gt(0)] = 3e-3  # of the decoder, falling as a cosine after a short rise
+    width: Annotated[int, Ge(1)] = 32  # channels of the decoder
+    blocks: Annotated[int, Ge(0)] = 3  # residual blocks of the decoder
+    structure: Annotated[float, Ge(0)] = 0.03  # weight of structural similarity beside squared error
+    shadow_steps: Annotated[int, Ge(0)] = 200  # of training the shadow client, if no queries are granted
+    shadow_lr: Annotated[float, Gt(0)] = 1e-3  # of the shadow client
+
+    def lacks(self, threat: ThreatModel) -> str | None:
+        if threat.queries or threat.architecture:
+            return threat.lacks(self.needs)
+        return threat.lacks(ThreatModel(auxiliary=1)) or (
+            "needs queries=1 or architecture=true but the threat model grants queries=0 and architecture=false"
+        )
+
+    def run(self, view: View, generator: Generator) -> Recovered:
+        if reason := self.lacks(view.threat):
+            raise SplitbenchError(f"inversion {reason}")
+        seed = int(torch.randint(2**62, (), generator=generator))
+        with seeded(seed, "inversion"):
+            z, x = self._pairs(view, generator)
+            how = Training(self.steps, self.batch, self.lr, self.width, self.blocks, self.structure)
+            decoder = trained_decoder(z, x, how, generator, "inversion")
+        return Recovered(inputs=decoded(decoder, view.targets))
+
+    def _pairs(self, view: View, generator: Generator) -> tuple[Tensor, Tensor]:
+        """Smashed data and the images they came from."""
+        assert view.auxiliary is not None
+        if view.query is not None:
+            order = torch.randperm(len(view.auxiliary), generator=generator)[: view.query.left]
+            x = view.auxiliary.x[order]
+            return torch.cat([view.query(part).detach() for part in torch.split(x, 128)]), x
+        client = shadow_client(view, self.shadow_steps, self.batch, self.shadow_lr, generator, "shadow client")
+        return smashed_by(client, view.auxiliary), view.auxiliary.x

@@ -1,0 +1,81 @@
+"""Small views on small clients, so that an attack can be judged from both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from splitbench.core.randomness import generator, seeded
+from splitbench.core.threat import ThreatModel
+from splitbench.core.view import Auxiliary, Query, View
+
+CLASSES = 4
+SIDE = 16
+
+
+class Identity(nn.Module):
+    """A client that sends the image itself."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+class Silence(nn.Module):
+    """A client that sends only zeros."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.zeros_like(x)
+
+
+def convolution() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(1, 8, 5, stride=2, padding=2), nn.ReLU())
+
+
+def images(count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """A bright block somewhere on a dark ground, in a place that its class favours."""
+    draws = generator(seed, "images")
+    y = torch.randint(CLASSES, (count,), generator=draws)
+    corner = torch.stack([y % 2, y // 2], 1) * (SIDE // 2) + torch.randint(0, SIDE // 4, (count, 2), generator=draws)
+    rows = torch.arange(SIDE).view(1, SIDE, 1) - corner[:, :1, None]
+    columns = torch.arange(SIDE).view(1, 1, SIDE) - corner[:, 1:, None]
+    block = ((rows >= 0) & (rows < 5) & (columns >= 0) & (columns < 5)).float()
+    shade = 0.5 + 0.5 * torch.rand(count, 1, 1, generator=draws)
+    ground = 0.2 * torch.rand(count, SIDE, SIDE, generator=draws)
+    return (ground + block * shade).clamp(0, 1).unsqueeze(1), y
+
+
+@dataclass(frozen=True)
+class Scene:
+    view: View
+    truth: Tensor
+
+
+@contextmanager
+def scene(make: Callable[[], nn.Module], threat: ThreatModel | None = None, targets: int = 16) -> Iterator[Scene]:
+    """A view of a client, and the truth that it does not hold."""
+    threat = threat or ThreatModel(labels=True, architecture=True, auxiliary=256, queries=256)
+    with seeded(0, "client"):
+        client = make().eval().requires_grad_(False)
+        shape = client(torch.zeros(1, 1, SIDE, SIDE)).shape
+        server = nn.Sequential(nn.Flatten(), nn.Linear(shape[1:].numel(), CLASSES)).eval().requires_grad_(False)
+    truth, y = images(targets, 1)
+    x, labels = images(256, 2)
+    with Query.open(client, threat.queries) as query:
+        yield Scene(
+            View(
+                threat=threat,
+                targets=client(truth).clone(),
+                shape=(1, SIDE, SIDE),
+                classes=CLASSES,
+                stages=[server],
+                labels=y if threat.labels else None,
+                template=make if threat.architecture else None,
+                auxiliary=Auxiliary(x[: threat.auxiliary], labels[: threat.auxiliary]) if threat.auxiliary else None,
+                query=query if threat.queries else None,
+            ),
+            truth,
+        )

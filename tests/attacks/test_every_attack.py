@@ -1,0 +1,97 @@
+"""Every attack: succeeds only where there is something to see, says what it lacks, and repeats itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from splitbench.core import registry
+from splitbench.core.attack import Attack, OnlineAttack
+from splitbench.core.component import settings_of
+from splitbench.core.randomness import generator
+from splitbench.core.threat import ThreatModel
+from splitbench.core.view import View
+from splitbench.metrics.ssim import SSIM
+from tests.attacks._scene import SIDE, Identity, Silence, convolution, scene
+
+FLOORS = ("black", "class_mean", "mean_image", "nearest_auxiliary")
+NAMES = registry.names("attacks")
+LOOKING = [name for name in NAMES if name not in FLOORS]
+
+
+# As strong as these small scenes ask for.
+QUICK: dict[str, dict[str, int]] = {"inversion": {"steps": 120}}
+
+
+def attack(name: str) -> Any:
+    return registry.load("attacks", name)(**QUICK.get(name, {}))
+
+
+def guess(name: str, view: View, seed: int = 0) -> Tensor:
+    found = attack(name).run(view, generator(seed, name)).inputs
+    assert found is not None
+    return found
+
+
+def score(name: str, make: Any) -> float:
+    with scene(make) as made:
+        return float(SSIM()(guess(name, made.view).clamp(0, 1), made.truth).mean())
+
+
+def test_there_are_attacks_of_both_kinds() -> None:
+    assert set(FLOORS) < set(NAMES)
+
+
+@pytest.mark.parametrize("name", LOOKING)
+def test_it_succeeds_where_there_is_something_to_see(name: str) -> None:
+    floor = max(score(other, Identity) for other in FLOORS)
+    assert score(name, Identity) >= 0.95 > floor
+    assert score(name, convolution) > floor + 0.2
+
+
+@pytest.mark.parametrize("name", LOOKING)
+def test_it_finds_nothing_where_nothing_gets_through(name: str) -> None:
+    floor = max(score(other, Silence) for other in FLOORS)
+    assert score(name, Silence) <= floor + 0.05
+
+
+@pytest.mark.parametrize("name", FLOORS)
+def test_a_floor_does_not_look(name: str) -> None:
+    with scene(Identity) as seen, scene(Silence) as unseen:
+        assert torch.equal(guess(name, seen.view), guess(name, unseen.view))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_guesses_are_images_and_the_same_seed_gives_the_same(name: str) -> None:
+    before = torch.random.get_rng_state()
+    with scene(convolution) as first, scene(convolution) as second:
+        one, two = guess(name, first.view), guess(name, second.view)
+        assert one.shape == (16, 1, SIDE, SIDE)
+        assert torch.equal(one, two)
+        assert torch.isfinite(one).all()
+    assert torch.equal(before, torch.random.get_rng_state()), "torch's global generator belongs to the runner"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_names_its_paper_or_says_that_it_is_a_floor(name: str) -> None:
+    about, settings = registry.describe("attacks", name)
+    assert "A floor" in about if name in FLOORS else re.search(r"https://|doi", about)
+    assert all(setting.default and setting.note for setting in settings)
+    assert set(settings_of(registry.load("attacks", name))) == {setting.name for setting in settings}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_unmet_need_is_a_sentence(name: str) -> None:
+    mounted: Attack = attack(name)
+    everything = ThreatModel(True, True, 10**6, 10**6, True, True, "exact")
+    assert mounted.lacks(everything) is None
+    nothing = mounted.lacks(ThreatModel())
+    assert nothing is None or nothing.startswith("needs ")
+    if mounted.needs != ThreatModel() or isinstance(mounted, OnlineAttack):
+        needed = [f.name for f in fields(ThreatModel) if getattr(mounted.needs, f.name) != f.default]
+        assert all(word in (nothing or "") for word in needed)
