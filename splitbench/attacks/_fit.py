@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -30,16 +31,18 @@ class Training:
     width: int
     blocks: int
     structure: float
+    noise: float = 0.0  # on the features, in standard deviations, if those to be decoded are not quite like them
 
 
 def trained_decoder(z: Tensor, x: Tensor, how: Training, generator: Generator, what: str) -> Decoder:
     """The decoder that does best on the last eighth of the pairs. Initialised from torch's global generator."""
     aside = min(len(x) // 8, 256)
     kept = slice(-aside, None) if aside else slice(None)  # too few to spare any
-    z_kept, x_kept = z[kept], x[kept]
+    noisy = _noise(z, how.noise)
+    z_kept, x_kept = noisy(z[kept]), x[kept]
     z, x = z[: len(x) - aside], x[: len(x) - aside]
     shape = tuple(x.shape[1:])
-    linear = LinearInverse(Grid.of(z.shape[1:], shape), shape, z, x)
+    linear = LinearInverse(Grid.of(z.shape[1:], shape), shape, noisy(z), x)
     decoder = Decoder(linear, how.width, how.blocks).to(x.device)
     decoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a third faster on a CPU
     optimizer = torch.optim.AdamW(decoder.parameters(), how.lr, betas=(0.9, 0.99))
@@ -61,7 +64,7 @@ def trained_decoder(z: Tensor, x: Tensor, how: Training, generator: Generator, w
         if not len(order):
             order = torch.randperm(len(x), generator=generator)
         picked, order = order[: how.batch], order[how.batch :]
-        guess = decoder(z[picked])
+        guess = decoder(noisy(z[picked]))
         inside = guess.clamp(0, 1)
         # Beyond black is black: only a little of the gradient is kept there, to find the way back if that was wrong.
         loss = _loss(inside + _LEAK * (guess - inside), x[picked], how.structure)
@@ -71,6 +74,14 @@ def trained_decoder(z: Tensor, x: Tensor, how: Training, generator: Generator, w
         schedule.step()
     tell(what, how.steps, how.steps, f"loss {best:.4f}")
     return chosen
+
+
+def _noise(z: Tensor, amount: float) -> Callable[[Tensor], Tensor]:
+    """Adds noise in proportion to the spread of each channel, from torch's global generator."""
+    if not amount:
+        return lambda part: part
+    scale = amount * z.std(0, keepdim=True)
+    return lambda part: part + scale * torch.randn_like(part)
 
 
 @torch.no_grad()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -10,7 +11,7 @@ from annotated_types import Ge, Gt
 from torch import Generator, Tensor
 
 from splitbench.attacks._fit import Training, decoded, trained_decoder
-from splitbench.attacks._shadow import shadow_client, smashed_by
+from splitbench.attacks._shadow import shadow_client
 from splitbench.core.attack import Attack
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.randomness import seeded
@@ -36,8 +37,11 @@ class Inversion(Attack):
     width: Annotated[int, Ge(1)] = 32  # channels of the decoder
     blocks: Annotated[int, Ge(0)] = 3  # residual blocks of the decoder
     structure: Annotated[float, Ge(0)] = 0.03  # weight of structural similarity beside squared error
-    shadow_steps: Annotated[int, Ge(0)] = 200  # of training the shadow client, if no queries are granted
-    shadow_lr: Annotated[float, Gt(0)] = 1e-3  # of the shadow client
+    shadow_steps: Annotated[int, Ge(0)] = 600  # of training the shadow client, if no queries are granted
+    shadow_batch: Annotated[int, Ge(2)] = 64  # images a step of the shadow client
+    shadow_lr: Annotated[float, Gt(0)] = 3e-3  # of the shadow client
+    shadow_labels: Annotated[float, Ge(0)] = 0.0  # weight of suiting the server's layers beside matching the targets
+    shadow_noise: Annotated[float, Ge(0)] = 0.7  # on the shadow's features, for what it has wrong
 
     def lacks(self, threat: ThreatModel) -> str | None:
         if threat.queries or threat.architecture:
@@ -51,17 +55,24 @@ class Inversion(Attack):
             raise SplitbenchError(f"inversion {reason}")
         seed = int(torch.randint(2**62, (), generator=generator))
         with seeded(seed, "inversion"):
-            z, x = self._pairs(view, generator)
-            how = Training(self.steps, self.batch, self.lr, self.width, self.blocks, self.structure)
+            z, x, noise = self._pairs(view, generator)
+            how = Training(self.steps, self.batch, self.lr, self.width, self.blocks, self.structure, noise)
             decoder = trained_decoder(z, x, how, generator, "inversion")
         return Recovered(inputs=decoded(decoder, view.targets))
 
-    def _pairs(self, view: View, generator: Generator) -> tuple[Tensor, Tensor]:
-        """Smashed data and the images they came from."""
+    def _pairs(self, view: View, generator: Generator) -> tuple[Tensor, Tensor, float]:
+        """Smashed data, the images they came from, and how much they are to be blurred by noise."""
         assert view.auxiliary is not None
+        x = view.auxiliary.x
         if view.query is not None:
-            order = torch.randperm(len(view.auxiliary), generator=generator)[: view.query.left]
-            x = view.auxiliary.x[order]
-            return torch.cat([view.query(part).detach() for part in torch.split(x, 128)]), x
-        client = shadow_client(view, self.shadow_steps, self.batch, self.shadow_lr, generator, "shadow client")
-        return smashed_by(client, view.auxiliary), view.auxiliary.x
+            x = x[torch.randperm(len(x), generator=generator)[: view.query.left]]
+            return _through(view.query, x), x, 0.0
+        client = shadow_client(
+            view, self.shadow_steps, self.shadow_batch, self.shadow_lr, self.shadow_labels, generator
+        )
+        return _through(client, x), x, self.shadow_noise
+
+
+@torch.no_grad()
+def _through(client: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    return torch.cat([client(part) for part in torch.split(x, 128)])

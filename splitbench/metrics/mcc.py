@@ -18,7 +18,7 @@ class MCC(Metric):
     """The correlation of guessed and true labels: 1 if all are right, 0 for guesses that know nothing.
 
     Gorodkin, "Comparing two K-category assignments by a K-category correlation coefficient", Comput. Biol. Chem. 28,
-    2004, equation 8; for two classes it is that of Matthews, 1975. https://doi.org/10.1016/j.compbiolchem.2004.09.006
+    2004; for two classes it is that of Matthews, 1975. https://doi.org/10.1016/j.compbiolchem.2004.09.006
     For attributes, the mean over those that vary. Where nothing varies in the truth the coefficient is undefined
     and is NaN; guesses that are always the same score 0.
     """

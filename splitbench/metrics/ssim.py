@@ -22,7 +22,7 @@ class SSIM(Metric):
     """The mean structural similarity of each image: a sliding 11x11 Gaussian window, averaged over its channels.
 
     Wang et al., "Image Quality Assessment: From Error Visibility to Structural Similarity", IEEE TIP 13(4), 2004,
-    equation 13. https://doi.org/10.1109/TIP.2003.819861
+    equations 13 and 17. https://doi.org/10.1109/TIP.2003.819861
     Sigma 1.5, population covariance, only windows that lie inside the image, data range 1; colour images are scored
     channel by channel, of which the paper does not speak.
     """
