@@ -44,6 +44,7 @@ def run(
             err().print(f"  {count}/{total} {finished.cell}: {outcome.status}  {scores}")
 
     with showing_progress():
+        tell("cells", 0, total)
         outcomes = calls.run(recipe, scale=scale, store=store, done=done)
     if json:
         print_json([_plain(outcome) for outcome in outcomes])
