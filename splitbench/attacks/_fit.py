@@ -46,9 +46,9 @@ def trained_decoder(z: Tensor, x: Tensor, how: Training, generator: Generator, w
     decoder = Decoder(linear, how.width, how.blocks).to(x.device)
     decoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a third faster on a CPU
     optimizer = torch.optim.AdamW(decoder.parameters(), how.lr, betas=(0.9, 0.99))
-    warm = max(1, how.steps // 20)
+    steps, warm = max(1, how.steps), max(1, how.steps // 20)
     schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / warm, (1 + math.cos(math.pi * step / how.steps)) / 2)
+        optimizer, lambda step: min((step + 1) / warm, (1 + math.cos(math.pi * step / steps)) / 2)
     )
     best, chosen = math.inf, decoder
     every = max(1, how.steps // _LOOKS)
@@ -77,10 +77,10 @@ def trained_decoder(z: Tensor, x: Tensor, how: Training, generator: Generator, w
 
 
 def _noise(z: Tensor, amount: float) -> Callable[[Tensor], Tensor]:
-    """Adds noise in proportion to the spread of each channel, from torch's global generator."""
+    """Adds noise in proportion to the spread of each feature, from torch's global generator."""
     if not amount:
         return lambda part: part
-    scale = amount * z.std(0, keepdim=True)
+    scale = amount * z.std(0, correction=0, keepdim=True)  # unbiased, it would be NaN for a single pair
     return lambda part: part + scale * torch.randn_like(part)
 
 

@@ -1,4 +1,4 @@
-"""A client of the adversary's own, made to smash public images as the real one smashes private ones."""
+"""A client of the adversary's own, made to smash public images as the real one does private ones."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ _PLACES = 10.0  # weight of the mean at each place, which alone tells a feature 
 def shadow_client(view: View, steps: int, batch: int, lr: float, labels: float, generator: Generator) -> nn.Module:
     """The client's layers, trained until the moments of what they send are those of the targets.
 
+    What they send is what passes the defense that the adversary imagines.
+
     `labels` weighs a second aim, that of PCAT (Gao and Zhang, USENIX Security 2023): to suit the server's layers, which
     stay as they are. Where the server does not hold the last ones, a linear layer stands for them.
     Initialised from torch's global generator.
@@ -43,7 +45,7 @@ def shadow_client(view: View, steps: int, batch: int, lr: float, labels: float, 
         if len(order) < min(batch, len(x)):  # whole batches only: batch norm cannot train on a single sample
             order = torch.randperm(len(x), generator=generator)
         picked, order = order[:batch], order[batch:]
-        z = client(x[picked])
+        z = view.imagine(client(x[picked]), generator)
         loss = _distance(_moments(grid.maps(z)[:, some]), wanted)
         if labels:
             loss = loss + labels * _task(head(server(z)), y[picked])

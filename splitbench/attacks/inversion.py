@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, ClassVar
 
 import torch
@@ -13,7 +14,7 @@ from torch import Generator, Tensor
 from splitbench.attacks._fit import Training, decoded, trained_decoder
 from splitbench.attacks._shadow import shadow_client
 from splitbench.core.attack import Attack
-from splitbench.core.errors import SplitbenchError
+from splitbench.core.errors import CellError, SplitbenchError
 from splitbench.core.randomness import seeded
 from splitbench.core.threat import ThreatModel
 from splitbench.core.view import Recovered, View
@@ -26,10 +27,14 @@ class Inversion(Attack):
     He et al., "Model Inversion Attacks Against Collaborative Inference", ACSAC 2019, the black-box attack if queries
     are granted, the query-free one if not. https://doi.org/10.1145/3359789.3359824
     Departs from the paper: the decoder corrects the best linear inverse, which it is given in closed form, and is
-    chosen on auxiliary pairs kept aside.
+    chosen on auxiliary pairs kept aside. The shadow client matches the first two moments of the targets, which here
+    finds the client's features better and sooner than the paper's way, through the server's layers with labels.
     """
 
     needs: ClassVar[ThreatModel] = ThreatModel(auxiliary=1)
+    bars: ClassVar[Mapping[str, float]] = MappingProxyType(
+        {"mnist": 0.9, "fashion_mnist": 0.85, "cifar10": 0.8, "*": 0.6}
+    )
 
     steps: Annotated[int, Ge(0)] = 500  # of training the decoder; fewer are taken if the linear inverse is exact
     batch: Annotated[int, Ge(1)] = 32  # images a step
@@ -56,6 +61,8 @@ class Inversion(Attack):
         seed = int(torch.randint(2**62, (), generator=generator))
         with seeded(seed, "inversion"):
             z, x, noise = self._pairs(view, generator)
+            if not (z.isfinite().all() and view.targets.isfinite().all()):
+                raise CellError("inversion: the smashed data are not finite, so there is nothing to learn from")
             how = Training(self.steps, self.batch, self.lr, self.width, self.blocks, self.structure, noise)
             decoder = trained_decoder(z, x, how, generator, "inversion")
         return Recovered(inputs=decoded(decoder, view.targets))
@@ -70,7 +77,7 @@ class Inversion(Attack):
         client = shadow_client(
             view, self.shadow_steps, self.shadow_batch, self.shadow_lr, self.shadow_labels, generator
         )
-        return _through(client, x), x, self.shadow_noise
+        return _through(lambda part: view.imagine(client(part), generator), x), x, self.shadow_noise
 
 
 @torch.no_grad()
