@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 C = TypeVar("C")
 
+_PACKAGE = Path(__file__).parent.parent
+
 
 class Component:
     """A model, data set, topology, defense, attack or metric. Raise `version` when its results change."""
@@ -114,15 +116,19 @@ def _plain(message: str) -> str:
 def read_settings(path: Path, class_name: str) -> tuple[str, list[Setting]]:
     """The docstring and settings of a component, from its source alone, so that `--help` loads nothing heavy.
 
-    A trailing comment on a field is its explanation.
+    A trailing comment on a field is its explanation. Settings inherited from another class of this file, or of
+    splitbench, come first.
     """
     text = path.read_text(encoding="utf-8")
-    lines = text.splitlines()
     tree = ast.parse(text)
     body = next((n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == class_name), None)
     if body is None:
         return "", []
-    found = []
+    found: dict[str, Setting] = {}
+    for base in body.bases:
+        if isinstance(base, ast.Name) and (home := _home(tree, base.id, path)) is not None:
+            found |= {setting.name: setting for setting in read_settings(home, base.id)[1]}
+    lines = text.splitlines()
     for node in body.body:
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
@@ -130,5 +136,18 @@ def read_settings(path: Path, class_name: str) -> tuple[str, list[Setting]]:
         if "ClassVar" in annotation or "init=False" in default:
             continue
         _, _, note = lines[(node.end_lineno or node.lineno) - 1].partition("  # ")
-        found.append(Setting(node.target.id, annotation, default, note.strip()))
-    return ast.get_docstring(body) or "", found
+        found[node.target.id] = Setting(node.target.id, annotation, default, note.strip())
+    return ast.get_docstring(body) or "", list(found.values())
+
+
+def _home(tree: ast.Module, name: str, path: Path) -> Path | None:
+    """The file that defines a base class: this one, or the module of splitbench it is imported from."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return path
+        if isinstance(node, ast.ImportFrom) and any((alias.asname or alias.name) == name for alias in node.names):
+            top, _, rest = (node.module or "").partition(".")
+            file = _PACKAGE.joinpath(*rest.split(".")).with_suffix(".py")
+            # Core's own classes have no settings.
+            return file if top == "splitbench" and not rest.startswith("core") and file.is_file() else None
+    return None

@@ -103,3 +103,17 @@ def test_plain_data_becomes_the_types_a_component_declares():
     assert instantiate(Sample, {"sizes": [3, 4]}) == Sample(sizes=(3, 4))
     assert instantiate(Sample, defaults_of(Sample)) == Sample()
     assert isinstance(instantiate(Bare, {}), Bare)
+
+
+def test_settings_inherited_from_another_class_are_listed_first(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(
+        "from splitbench.attacks.inversion import Inversion\n\n\n"
+        "class Base(Inversion):\n    extra: int = 1  # more\n\n\n"
+        "class Own(Base):\n    steps: int = 9  # fewer\n"
+    )
+    _, settings = read_settings(path, "Own")
+    names = [setting.name for setting in settings]
+    assert names[-1] == "extra"
+    assert "lr" in names
+    assert next(s for s in settings if s.name == "steps").default == "9"
