@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -82,6 +83,7 @@ def view_of(trained: Trained, threat: ThreatModel, live: bool = False) -> Iterat
         return smash(victim, x, prepared.defense, queries)
 
     queries = generator(spec.seed, "queries")
+    built = itertools.count()  # every template is initialised anew
     # At the start of a replay there is nothing to recover yet: the targets are sent when training is over.
     x = as_input(targets.x)
     smashed = smash(victim, x if not live else x[:0], prepared.defense, generator(spec.seed, "targets"))
@@ -95,7 +97,9 @@ def view_of(trained: Trained, threat: ThreatModel, live: bool = False) -> Iterat
             classes=prepared.data.classes,
             stages=server if live else [copy.deepcopy(stage).requires_grad_(False).eval() for stage in server],
             labels=targets.y.clone() if threat.labels and not live else None,
-            template=(lambda: template(spec, derive(spec.seed, "adversary"))) if threat.architecture else None,
+            template=(lambda: template(spec, derive(spec.seed, "adversary", next(built))))
+            if threat.architecture
+            else None,
             auxiliary=Auxiliary(as_input(public.x[granted]), public.y[granted]) if threat.auxiliary else None,
             query=query if threat.queries else None,
             defense=imagined,

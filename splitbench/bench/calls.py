@@ -67,7 +67,11 @@ def attack(name: Spec, *, run: str = "latest", store: Path | str | None = None, 
     """
     place = Store(store)
     cell = attack_cell(name, place.find_run(run), place, threat)
-    reference = certificate_cells(cell)
+    assert cell.attack is not None
+    assert cell.threat is not None
+    # What cannot be mounted needs nothing to be read beside.
+    lacking = parts.build(cell.attack).lacks(cell.threat)
+    reference = certificate_cells(cell) if lacking is None else []
     return run_cells([*reference, cell], place)[-1].outcome
 
 

@@ -84,8 +84,9 @@ class _Lines:
 
     def __call__(self, what: str, done: int, total: int, note: str) -> None:
         now = time.monotonic()
+        heard = what in self.begun
         begun = self.begun.setdefault(what, now)
-        if 0 < done < total and now - self.last >= LINE_EVERY:
+        if heard and 0 < done < total and now - self.last >= LINE_EVERY:
             self.last = now
             left = (now - begun) / done * (total - done)
             print(f"{what} {done}/{total} {note} (about {left:.0f} s left)", file=sys.stderr)

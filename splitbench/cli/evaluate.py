@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 from rich.table import Table
 
 from splitbench.cli._output import Json, RunId, StorePath, out, print_json, showing_progress
+
+if TYPE_CHECKING:
+    from splitbench.bench.outcome import Outcome
 
 
 def evaluate(run: RunId = "latest", store: StorePath = None, json: Json = False) -> None:
@@ -33,19 +38,26 @@ def evaluate(run: RunId = "latest", store: StorePath = None, json: Json = False)
             {"rows": rows, "missing": [{"what": o.attack, "status": o.status, "reason": o.reason} for o in missing]}
         )
     else:
-        first = outcomes[0]
-        table = Table(title=f"run {first.run}: {first.dataset} · {first.model} cut at {first.cut} · {first.defense}")
-        for heading in ("what", "metric", "readout", "value", "n"):
-            table.add_column(heading, justify="right" if heading in ("value", "n") else "left")
-        for row in rows:
-            table.add_row(
-                str(row["what"]),
-                f"{row['metric']}@{row['version']}",
-                str(row["readout"]),
-                f"{row['value']:.4f}",
-                str(row["n"]),
-            )
-        out().print(table)
+        _print(outcomes)
         for o in missing:
             out().print(f"{o.attack} {o.status}: {o.reason}")
     raise typer.Exit(1 if any(o.status == "failed" for o in missing) else 0)
+
+
+def _print(outcomes: list[Outcome]) -> None:
+    """One row an attack, in the read-out that ranks; `--json` has the other one too."""
+    task, *attacks = outcomes
+    out().print(f"run [bold]{task.run}[/]  {task.dataset} · {task.model} cut at {task.cut} · {task.defense}")
+    out().print("task  " + "  ".join(f"{s.metric}@{s.version} {s.value:.4f}" for s in task.scores))
+    done = [o for o in attacks if o.status == "done"]
+    names = list(dict.fromkeys(f"{s.metric}@{s.version}" for o in done for s in o.scores))
+    table = Table()
+    table.add_column("attack")
+    for name in names:
+        table.add_column(name, justify="right")
+    for outcome in done:
+        ranked: dict[str, str] = {}
+        for s in outcome.scores:
+            ranked.setdefault(f"{s.metric}@{s.version}", f"{s.value:.4f}")
+        table.add_row(outcome.attack, *(ranked.get(name, "") for name in names))
+    out().print(table)

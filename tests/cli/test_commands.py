@@ -141,3 +141,22 @@ def test_real_data_by_name(
     assert said.code == 0, said.err
     assert "cifar10" in said.out
     assert splitbench("attack", "inversion", "--steps", "3").code == 0
+
+
+def test_an_attacked_number_stands_beside_its_undefended_twin(splitbench: Command, tiny: tuple[str, ...]) -> None:
+    trained = json.loads(splitbench("train", "--defense", "gaussian", "--sigma", "3", *tiny, "--json").out)
+    said = splitbench("attack", "inversion", "--run", trained["run"], "--steps", "5")
+    assert "(undefended " in said.out
+    assert "mean image" in said.out
+    runs = json.loads(splitbench("ls", "runs", "--json").out)
+    assert [run["defense"] for run in runs] == ["gaussian(sigma=3)", "none"]
+
+
+def test_an_attack_that_cannot_be_mounted_is_skipped_with_the_reason(
+    splitbench: Command, tiny: tuple[str, ...]
+) -> None:
+    splitbench("train", "--defense", "gaussian", *tiny)
+    said = splitbench("attack", "inversion", "--queries", "0", "--no-architecture")
+    assert said.code == 0
+    assert "skipped: needs queries=1 or architecture=true" in said.err
+    assert len(json.loads(splitbench("ls", "runs", "--json").out)) == 1, "nothing was trained for it"

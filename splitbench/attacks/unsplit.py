@@ -1,0 +1,90 @@
+"""UnSplit: recover inputs and the client together, from smashed data alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from annotated_types import Ge, Gt
+from torch import Generator, Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+
+from splitbench.attacks._tv import total_variation
+from splitbench.core.attack import Attack
+from splitbench.core.progress import tell
+from splitbench.core.randomness import seeded
+from splitbench.core.threat import ThreatModel
+from splitbench.core.view import Recovered, View
+
+Forward = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class UnSplit(Attack):
+    """Alternate between a guess of the inputs and a clone of the client until the smashed data are explained.
+
+    Erdoğan, Küpçü and Çiçek, "UnSplit: data-oblivious model inversion, model stealing, and label inference attacks
+    against split learning", 2022, algorithm 1. https://arxiv.org/abs/2108.09033
+    Departs from the paper: all images are optimised at once. With `clones: each` every image has a clone of its own, as
+    in the paper, whose clone passes from image to image instead; with `clones: shared` one clone must explain them
+    all. Batch norm in the clone stays at its initial statistics, so that it is an affine map that can be learned.
+    """
+
+    needs: ClassVar[ThreatModel] = ThreatModel(architecture=True)
+    # The penalty on the size of the guess shrinks it to a few percent of the range; what is recovered is its shape.
+    readout: ClassVar[Literal["clamp", "minmax"]] = "minmax"
+
+    outer: Annotated[int, Ge(1)] = 50  # rounds of input steps and clone steps; 1000 in the paper
+    inner: Annotated[int, Ge(1)] = 100  # input steps, then as many clone steps, in a round
+    lr: Annotated[float, Gt(0)] = 1e-3  # of both, with AMSGrad
+    tv: Annotated[float, Ge(0)] = 0.1  # weight of the total variation
+    l2: Annotated[float, Ge(0)] = 1.0  # weight of the mean square of the guess
+    clones: Literal["shared", "each"] = "shared"  # one clone for all images, or one for each
+
+    def run(self, view: View, generator: Generator) -> Recovered:
+        assert view.template is not None
+        z = view.targets
+        guess = torch.full((len(z), *view.shape), 0.5, requires_grad=True)
+        with seeded(int(torch.randint(2**62, (), generator=generator)), "unsplit"):
+            forward, weights = self._clone(view, len(z))
+        on_guess = torch.optim.Adam([guess], self.lr, amsgrad=True)
+        on_clone = torch.optim.Adam(weights, self.lr, amsgrad=True) if weights else None
+        for at in range(self.outer):
+            for _ in range(self.inner):
+                error = _per_image(view.imagine(forward(guess), generator) - z)
+                size = guess.square().flatten(1).mean(1)
+                # Summed over images: each has its own loss, whatever the size of the batch.
+                loss = (error + self.tv * total_variation(guess) + self.l2 * size).sum()
+                (guess.grad,) = torch.autograd.grad(loss, [guess])
+                on_guess.step()
+            fixed = guess.detach()
+            for _ in range(self.inner if on_clone is not None else 0):
+                errors = _per_image(view.imagine(forward(fixed), generator) - z)
+                loss = errors.sum() if self.clones == "each" else errors.mean()
+                for weight, slope in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+                    weight.grad = slope
+                assert on_clone is not None
+                on_clone.step()
+            tell("unsplit", at + 1, self.outer, f"feature error {error.mean().item():.4f}")
+        return Recovered(inputs=guess.detach())
+
+    def _clone(self, view: View, images: int) -> tuple[Forward, list[Tensor]]:
+        """The clone as a function of a batch, and what is to be learned of it."""
+        assert view.template is not None
+        if self.clones == "shared":
+            clone = view.template().eval()
+            return clone, [p for p in clone.parameters() if p.requires_grad]
+        clones: list[nn.Module] = [view.template().eval() for _ in range(images)]
+        parameters, buffers = stack_module_state(clones)
+
+        def each(weights: dict[str, Tensor], fixed: dict[str, Tensor], x: Tensor) -> Tensor:
+            answer: Tensor = functional_call(clones[0], (weights, fixed), (x[None],))
+            return answer[0]
+
+        return lambda x: vmap(each)(parameters, buffers, x), list(parameters.values())
+
+
+def _per_image(difference: Tensor) -> Tensor:
+    return difference.square().flatten(1).mean(1)

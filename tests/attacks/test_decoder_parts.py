@@ -1,0 +1,114 @@
+"""What a decoder is made of: the layout of features, the linear inverse, the network that corrects it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from splitbench.attacks._decoders import Decoder
+from splitbench.attacks._fit import Training, decoded, trained_decoder
+from splitbench.attacks._grid import Grid
+from splitbench.attacks._linear import LinearInverse
+from splitbench.core.errors import SplitbenchError
+from splitbench.core.randomness import generator, seeded
+
+
+@pytest.mark.parametrize(
+    ("smashed", "image", "expected"),
+    [
+        ((64, 14, 14), (1, 28, 28), Grid(64, 14, 14)),
+        ((64, 192), (3, 32, 32), Grid(192, 8, 8, 0, tokens=True)),
+        ((65, 192), (3, 32, 32), Grid(192, 8, 8, 1, tokens=True)),
+        ((66, 192), (3, 32, 32), Grid(192, 8, 8, 2, tokens=True)),
+        ((33, 16), (3, 16, 32), Grid(16, 4, 8, 1, tokens=True)),
+        ((60, 16), (3, 32, 32), Grid(960, 1, 1)),
+        ((512,), (3, 32, 32), Grid(512, 1, 1)),
+    ],
+)
+def test_smashed_data_are_laid_over_the_image(smashed, image, expected):
+    assert Grid.of(smashed, image) == expected
+
+
+def test_tokens_keep_their_places_and_lose_their_prefix():
+    z = torch.arange(5 * 2).reshape(1, 5, 2).float()  # a prefix, then a grid of 2 x 2
+    maps = Grid.of((5, 2), (1, 8, 8)).maps(z)
+    assert maps[0, 0].tolist() == [[2, 4], [6, 8]]
+
+
+def test_what_is_no_image_is_refused():
+    with pytest.raises(SplitbenchError, match="cannot lay smashed data"):
+        Grid.of((4, 4), (128,))
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    smashed=st.one_of(
+        st.tuples(st.integers(1, 9), st.integers(1, 17), st.integers(1, 17)),
+        st.tuples(st.integers(1, 30), st.integers(1, 9)),
+        st.tuples(st.integers(1, 40)),
+    ),
+    image=st.tuples(st.sampled_from([1, 3]), st.integers(4, 20), st.integers(4, 20)),
+    count=st.integers(1, 9),
+)
+def test_any_shape_becomes_images_of_any_shape(smashed, image, count):
+    z, x = torch.randn(count, *smashed, generator=generator(0)), torch.rand(count, *image, generator=generator(1))
+    with seeded(0):
+        decoder = trained_decoder(z, x, Training(2, 4, 1e-3, 8, 1, 0.03, 0.1), generator(2), "test")
+    found = decoded(decoder, z)
+    assert found.shape == x.shape
+    assert found.min() >= 0
+    assert found.max() <= 1
+
+
+def ridge(z: Tensor, x: Tensor, fitted: int, penalty: float) -> Tensor:
+    """For vectors and whole images: the textbook's formula in double precision."""
+    a = z.double() - z.double().mean(0)
+    a = a / a.square().mean(0).sqrt()
+    b = (x.double() - x.double().mean(0)).flatten(1)
+    weight = torch.linalg.inv(a[:fitted].T @ a[:fitted] + penalty * fitted * torch.eye(a.shape[1])) @ a[:fitted].T
+    return (a @ weight @ b[:fitted]).reshape(x.shape) + x.mean(0)
+
+
+@pytest.mark.parametrize("features", [6, 200])  # fewer and more than there are images
+def test_the_linear_inverse_is_ridge_regression_with_the_penalty_that_images_kept_aside_prefer(features):
+    x = torch.rand(60, 1, 4, 4, generator=generator(3))
+    mixing = torch.randn(16, features, generator=generator(4))
+    z = x.flatten(1) @ mixing + torch.randn(60, features, generator=generator(5))
+    inverse = LinearInverse(Grid.of((features,), (1, 4, 4)), (1, 4, 4), z, x)(z)
+    candidates = [ridge(z, x, 48, penalty) for penalty in (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)]
+    best = min(candidates, key=lambda c: float((c[48:] - x[48:]).square().mean()))
+    assert torch.allclose(inverse.double(), best, atol=1e-3)
+    assert sum(torch.allclose(inverse.double(), c, atol=1e-3) for c in candidates) == 1, "the test could not fail"
+
+
+def test_a_channel_that_was_silent_in_training_is_not_heard_later():
+    x = torch.rand(30, 1, 8, 8, generator=generator(6))
+    z = torch.randn(30, 3, 4, 4, generator=generator(7))
+    z[:, 1] = 2.0
+    inverse = LinearInverse(Grid.of((3, 4, 4), (1, 8, 8)), (1, 8, 8), z, x)
+    loud = z.clone()
+    loud[:, 1] = 1e6
+    assert torch.equal(inverse(loud), inverse(z))
+
+
+def test_a_decoder_starts_as_the_linear_inverse():
+    x, z = torch.rand(20, 1, 8, 8, generator=generator(8)), torch.randn(20, 3, 4, 4, generator=generator(9))
+    linear = LinearInverse(Grid.of((3, 4, 4), (1, 8, 8)), (1, 8, 8), z, x)
+    assert torch.allclose(Decoder(linear, 8, 2)(z), linear(z), atol=1e-6)
+
+
+def test_training_improves_on_the_linear_inverse_where_the_client_is_not_linear():
+    x = torch.rand(400, 1, 8, 8, generator=generator(10))
+    client = nn.Sequential(nn.Conv2d(1, 8, 2, stride=2), nn.Tanh())
+    with seeded(0), torch.no_grad():
+        nn.init.normal_(client[0].weight, std=2.0)
+        z = client(2 * x - 1)
+    errors = []
+    for steps in (0, 150):
+        with seeded(1):
+            decoder = trained_decoder(z[:300], x[:300], Training(steps, 32, 3e-3, 16, 1, 0.0), generator(11), "test")
+        errors.append(float((decoded(decoder, z[300:]) - x[300:]).square().mean()))
+    assert errors[1] < 0.8 * errors[0]

@@ -1,0 +1,118 @@
+"""Inversion without queries: a shadow of the client stands for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from splitbench.attacks._shadow import shadow_client
+from splitbench.attacks.inversion import Inversion
+from splitbench.attacks.mean_image import MeanImage
+from splitbench.core.attack import Attack
+from splitbench.core.defense import Defense
+from splitbench.core.errors import CellError, SplitbenchError
+from splitbench.core.randomness import generator, seeded
+from splitbench.core.threat import ThreatModel
+from splitbench.core.view import View
+from splitbench.core.wire import Message
+from splitbench.metrics.ssim import SSIM
+from tests.attacks._scene import Silence, scene
+
+NO_QUERIES = ThreatModel(architecture=True, auxiliary=256)
+QUICK = Inversion(steps=150, shadow_steps=400, shadow_batch=32)
+
+
+def stem() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(1, 16, 5, stride=2, padding=2), nn.BatchNorm2d(16))
+
+
+def guess(attack: Attack, view: View) -> Tensor:
+    found = attack.run(view, generator(3)).inputs
+    assert found is not None
+    return found
+
+
+def score(attack: Attack, view: View, truth: Tensor) -> float:
+    return float(SSIM()(guess(attack, view), truth).mean())
+
+
+def test_it_sees_far_more_than_the_mean_image_and_nothing_where_nothing_is_sent() -> None:
+    with scene(stem, NO_QUERIES) as made:
+        assert score(QUICK, made.view, made.truth) > score(MeanImage(), made.view, made.truth) + 0.2
+        # The same adversary, with the same layers to shadow, before a client that is silent.
+        silent = replace(made.view, targets=Silence()(made.view.targets))
+        assert score(QUICK, silent, made.truth) <= score(MeanImage(), made.view, made.truth) + 0.05
+
+
+def test_the_same_seed_gives_the_same_bytes_and_torchs_generator_is_untouched() -> None:
+    brief = Inversion(steps=10, shadow_steps=10, shadow_labels=0.5)
+    before = torch.random.get_rng_state()
+    with scene(stem, NO_QUERIES) as made:
+        assert torch.equal(guess(brief, made.view), guess(brief, made.view))
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_the_adversarys_copy_of_the_server_is_left_as_it_was() -> None:
+    with scene(stem, NO_QUERIES) as made:
+        server = made.view.stages[0].train().requires_grad_(True)
+        before = {name: value.clone() for name, value in server.state_dict().items()}
+        with seeded(0):
+            shadow_client(made.view, 3, 16, 1e-3, 1.0, generator(0))
+        assert server.training
+        assert all(parameter.grad is None for parameter in server.parameters())
+        assert all(torch.equal(before[name], value) for name, value in server.state_dict().items())
+
+
+@pytest.mark.parametrize("attributes", [False, True])
+def test_labels_help_also_where_the_server_does_not_hold_the_last_layers(attributes: bool) -> None:
+    with scene(stem, NO_QUERIES) as made:
+        assert made.view.auxiliary is not None
+        public = made.view.auxiliary
+        if attributes:
+            public = replace(public, y=nn.functional.one_hot(public.y, made.view.classes))
+        middle = [nn.Conv2d(16, 5, 1)]
+        with seeded(0):
+            client = shadow_client(replace(made.view, stages=middle, auxiliary=public), 3, 16, 1e-3, 1.0, generator(0))
+        assert client(public.x[:2]).shape == made.view.targets[:2].shape
+        assert not client.training
+
+
+@dataclass(frozen=True)
+class Halved(Defense):
+    def outgoing(self, message: Message, generator: torch.Generator | None) -> Message:
+        return message.carrying(message.tensor * torch.tensor([-3.0, 0.5]).repeat(8).view(1, -1, 1, 1))
+
+
+def test_a_defense_that_the_adversary_knows_is_passed_by_its_shadow() -> None:
+    with scene(stem, NO_QUERIES) as made:
+        with seeded(0):
+            plain = shadow_client(made.view, 0, 16, 1e-3, 0.0, generator(0))
+        defended = replace(made.view, targets=made.view.imagine(made.view.targets, None), defense=Halved())
+        assert made.view.auxiliary is not None
+        x = made.view.auxiliary.x[:4]
+        assert torch.equal(
+            defended.imagine(plain(x), None), plain(x) * torch.tensor([-3.0, 0.5]).repeat(8).view(1, -1, 1, 1)
+        )
+        told = guess(Inversion(steps=0, shadow_steps=0), defended)
+        blind = guess(Inversion(steps=0, shadow_steps=0), replace(defended, defense=Defense()))
+        assert not torch.allclose(told, blind, atol=1e-3)
+
+
+def test_smashed_data_that_are_not_finite_fail_the_cell_and_a_missing_need_refuses() -> None:
+    with scene(stem, NO_QUERIES) as made:
+        broken = replace(made.view, targets=made.view.targets.clone().fill_(torch.nan))
+        with pytest.raises(CellError, match="not finite"):
+            Inversion(steps=1, shadow_steps=1).run(broken, generator(0))
+        with pytest.raises(SplitbenchError, match="needs queries=1 or architecture=true"):
+            Inversion().run(replace(made.view, threat=ThreatModel(auxiliary=9)), generator(0))
+
+
+@pytest.mark.parametrize("granted", [ThreatModel(auxiliary=1, queries=1), ThreatModel(auxiliary=1, architecture=True)])
+def test_one_auxiliary_image_is_enough_to_run(granted: ThreatModel) -> None:
+    with scene(stem, granted) as made:
+        found = guess(Inversion(steps=3, shadow_steps=3), made.view)
+    assert found.shape == made.truth.shape
+    assert found.isfinite().all()

@@ -1,0 +1,58 @@
+"""UnSplit: all images at once, and the same as one at a time."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from splitbench.attacks._tv import total_variation
+from splitbench.attacks.unsplit import UnSplit
+from splitbench.core.randomness import generator, seeded
+from splitbench.core.threat import ThreatModel
+from splitbench.core.view import View
+from tests.attacks._scene import scene
+
+
+def small() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(1, 6, 3, padding=1), nn.ReLU())
+
+
+def one_at_a_time(view: View, attack: UnSplit, clones: list[nn.Module]) -> Tensor:
+    """The paper's loop as it is written, for one image after the other, each with a clone of its own."""
+    found = []
+    for z, clone in zip(view.targets, clones, strict=True):
+        x = torch.full((1, *view.shape), 0.5, requires_grad=True)
+        on_x = torch.optim.Adam([x], attack.lr, amsgrad=True)
+        on_clone = torch.optim.Adam(clone.parameters(), attack.lr, amsgrad=True)
+        for _ in range(attack.outer):
+            for _ in range(attack.inner):
+                on_x.zero_grad()
+                down, across = x[..., 1:, :] - x[..., :-1, :], x[..., 1:] - x[..., :-1]
+                variation = (down.square().sum() + across.square().sum()) / x.numel()
+                loss = (clone(x) - z).square().mean() + attack.tv * variation + attack.l2 * x.square().mean()
+                loss.backward()
+                on_x.step()
+            for _ in range(attack.inner):
+                on_clone.zero_grad()
+                (clone(x.detach()) - z).square().mean().backward()
+                on_clone.step()
+        found.append(x.detach()[0])
+    return torch.stack(found)
+
+
+def test_a_clone_for_each_image_equals_the_loop_over_images() -> None:
+    attack = UnSplit(outer=3, inner=5, clones="each")
+    with scene(small, ThreatModel(architecture=True), targets=3) as made:
+        seed = int(torch.randint(2**62, (), generator=generator(0)))
+        with seeded(seed, "unsplit"):
+            clones = [small().eval() for _ in range(3)]
+        slow = one_at_a_time(made.view, attack, clones)
+        fast = attack.run(made.view, generator(0)).inputs
+    assert fast is not None
+    torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-6)
+
+
+def test_a_constant_image_has_no_variation_and_a_step_has_its_squares() -> None:
+    x = torch.zeros(2, 1, 4, 4)
+    x[1, 0, :, 2:] = 3.0
+    assert total_variation(x).tolist() == [0.0, 4 * 9 / 16]
