@@ -81,7 +81,9 @@ def test_the_linear_inverse_is_ridge_regression_with_the_penalty_that_images_kep
     candidates = [ridge(z, x, 48, penalty) for penalty in (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)]
     best = min(candidates, key=lambda c: float((c[48:] - x[48:]).square().mean()))
     assert torch.allclose(inverse.double(), best, atol=1e-3)
-    assert sum(torch.allclose(inverse.double(), c, atol=1e-3) for c in candidates) == 1, "the test could not fail"
+    assert not all(torch.allclose(inverse.double(), c, atol=1e-3) for c in candidates), (
+        "the penalty makes no difference"
+    )
 
 
 def test_a_channel_that_was_silent_in_training_is_not_heard_later():
@@ -100,15 +102,15 @@ def test_a_decoder_starts_as_the_linear_inverse():
     assert torch.allclose(Decoder(linear, 8, 2)(z), linear(z), atol=1e-6)
 
 
-def test_training_improves_on_the_linear_inverse_where_the_client_is_not_linear():
-    x = torch.rand(400, 1, 8, 8, generator=generator(10))
-    client = nn.Sequential(nn.Conv2d(1, 8, 2, stride=2), nn.Tanh())
+def test_training_finds_what_is_not_linear_even_where_neighbours_tell_nothing():
+    x = torch.rand(1100, 1, 8, 8, generator=generator(10))  # every pixel on its own
     with seeded(0), torch.no_grad():
+        client = nn.Sequential(nn.Conv2d(1, 8, 2, stride=2), nn.Tanh())
         nn.init.normal_(client[0].weight, std=2.0)
         z = client(2 * x - 1)
     errors = []
-    for steps in (0, 150):
+    for steps in (0, 200):
         with seeded(1):
-            decoder = trained_decoder(z[:300], x[:300], Training(steps, 32, 3e-3, 16, 1, 0.0), generator(11), "test")
-        errors.append(float((decoded(decoder, z[300:]) - x[300:]).square().mean()))
-    assert errors[1] < 0.8 * errors[0]
+            decoder = trained_decoder(z[:1000], x[:1000], Training(steps, 32, 3e-3, 16, 2, 0.0), generator(11), "test")
+        errors.append(float((decoded(decoder, z[1000:]) - x[1000:]).square().mean()))
+    assert errors[1] < 0.6 * errors[0]
