@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
 import torch
 from annotated_types import Ge, Gt
 from torch import Generator, Tensor, nn
-from torch.func import functional_call, stack_module_state, vmap
+from torch.func import functional_call, vmap
 
 from splitbench.attacks._tv import total_variation
 from splitbench.core.attack import Attack
@@ -35,8 +36,9 @@ class UnSplit(Attack):
     needs: ClassVar[ThreatModel] = ThreatModel(architecture=True)
     # The penalty on the size of the guess shrinks it to a few percent of the range; what is recovered is its shape.
     readout: ClassVar[Literal["clamp", "minmax"]] = "minmax"
+    bars: ClassVar[Mapping[str, float]] = MappingProxyType({"*": 0.5})
 
-    outer: Annotated[int, Ge(1)] = 50  # rounds of input steps and clone steps; 1000 in the paper
+    outer: Annotated[int, Ge(1)] = 20  # rounds of input steps and clone steps; 1000 in the paper
     inner: Annotated[int, Ge(1)] = 100  # input steps, then as many clone steps, in a round
     lr: Annotated[float, Gt(0)] = 1e-3  # of both, with AMSGrad
     tv: Annotated[float, Ge(0)] = 0.1  # weight of the total variation
@@ -77,7 +79,14 @@ class UnSplit(Attack):
             clone = view.template().eval()
             return clone, [p for p in clone.parameters() if p.requires_grad]
         clones: list[nn.Module] = [view.template().eval() for _ in range(images)]
-        parameters, buffers = stack_module_state(clones)
+        # Stacked by hand: torch's helper wants modules of one class, and every cut network is a class of its own.
+        parameters = {
+            name: torch.stack([clone.get_parameter(name).detach() for clone in clones]).requires_grad_()
+            for name, _ in clones[0].named_parameters()
+        }
+        buffers = {
+            name: torch.stack([clone.get_buffer(name) for clone in clones]) for name, _ in clones[0].named_buffers()
+        }
 
         def each(weights: dict[str, Tensor], fixed: dict[str, Tensor], x: Tensor) -> Tensor:
             answer: Tensor = functional_call(clones[0], (weights, fixed), (x[None],))

@@ -55,6 +55,11 @@ class Outcome:
     costs: Mapping[str, float] = field(default_factory=dict)  # seconds, bytes_up, bytes_down, ...
     samples: tuple[int, ...] = ()  # which rows of the data the per-sample values are about
 
+    @property
+    def ranked(self) -> dict[str, float]:
+        """Each metric's value, in the read-out that ranks."""
+        return {score.metric: score.value for score in reversed(self.scores)}
+
     def score(self, metric: str) -> Score | None:
         return next((score for score in self.scores if score.metric == metric), None)
 

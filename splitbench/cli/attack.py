@@ -54,10 +54,9 @@ def attack(
         outcome = calls.attack(given["attack"], run=run, store=store, **threat)
     if json:
         print_json({"run": outcome.run, "key": outcome.key, "status": outcome.status, "reason": outcome.reason,
-                    "scores": {s.metric: s.value for s in outcome.scores}, "costs": outcome.costs})  # fmt: skip
+                    "scores": outcome.ranked, "costs": outcome.costs})  # fmt: skip
     elif outcome.status == "done":
-        ranked = outcome.scores[0].readout if outcome.scores else ""
-        scores = "  ".join(f"{s.metric} {s.value:.3f}" for s in outcome.scores if s.readout in ("", ranked))
+        scores = "  ".join(f"{metric} {value:.3f}" for metric, value in sorted(outcome.ranked.items()))
         out().print(f"[bold]{outcome.attack}[/] on run {outcome.run} ({outcome.dataset} · {outcome.defense})")
         seen = calls.certificate(outcome, store=store)
         beside = [("undefended", seen.undefended)] if outcome.twin != outcome.key else []

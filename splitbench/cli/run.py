@@ -38,9 +38,7 @@ def run(
         outcome = finished.outcome
         tell("cells", count, total)
         if not finished.reused:
-            ranked = outcome.scores[0].readout if outcome.scores else ""
-            shown = [s for s in outcome.scores if s.readout in ("", ranked)]
-            scores = "  ".join(f"{s.metric} {s.value:.3f}" for s in shown) or outcome.reason
+            scores = "  ".join(f"{m} {v:.3f}" for m, v in sorted(outcome.ranked.items())) or outcome.reason
             err().print(f"  {count}/{total} {finished.cell}: {outcome.status}  {scores}")
 
     with showing_progress():
@@ -55,5 +53,4 @@ def run(
 
 def _plain(outcome: Outcome) -> dict[str, Any]:
     kept = ("key", "run", "kind", "attack", "defense", "status", "reason")
-    scores = {score.metric: score.value for score in outcome.scores}
-    return {**{name: getattr(outcome, name) for name in kept}, "scores": scores}
+    return {**{name: getattr(outcome, name) for name in kept}, "scores": outcome.ranked}

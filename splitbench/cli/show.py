@@ -142,7 +142,7 @@ def _run(given: str, store: str | None) -> dict[str, Any]:
                 "status": o.status,
                 "reason": o.reason,
                 "key": o.key,
-                "scores": {f"{s.metric}@{s.version}": s.value for s in o.scores},
+                "scores": {f"{s.metric}@{s.version} {s.readout}".strip(): s.value for s in o.scores},
                 "costs": dict(o.costs),
             }
             for o in outcomes

@@ -72,7 +72,7 @@ def train(
         )
     if json:
         print_json({"run": outcome.run, "status": outcome.status, "reason": outcome.reason, "costs": outcome.costs,
-                    "scores": {s.metric: s.value for s in outcome.scores}})  # fmt: skip
+                    "scores": outcome.ranked})  # fmt: skip
     elif outcome.status == "done":
         scores = "  ".join(f"{s.metric} {s.value:.3f}" for s in outcome.scores)
         out().print(

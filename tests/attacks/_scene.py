@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from splitbench.core.party import CLIENT, SERVER
 from splitbench.core.randomness import generator, seeded
 from splitbench.core.threat import ThreatModel
 from splitbench.core.view import Auxiliary, Query, View
+from splitbench.core.wire import Message
 
 CLASSES = 4
 SIDE = 16
@@ -52,6 +54,7 @@ def images(count: int, seed: int) -> tuple[Tensor, Tensor]:
 class Scene:
     view: View
     truth: Tensor
+    messages: Sequence[Message] = ()  # what an online attack would hear during training
 
 
 @contextmanager
@@ -78,4 +81,9 @@ def scene(make: Callable[[], nn.Module], threat: ThreatModel | None = None, targ
                 query=query if threat.queries else None,
             ),
             truth,
+            [_message(step, client(images(32, 3 + step)[0])) for step in range(16)],
         )
+
+
+def _message(step: int, z: Tensor) -> Message:
+    return Message(step, CLIENT, SERVER, "smashed", 0, z)

@@ -16,9 +16,8 @@ from splitbench.core.attack import Attack, OnlineAttack
 from splitbench.core.component import settings_of
 from splitbench.core.randomness import generator
 from splitbench.core.threat import ThreatModel
-from splitbench.core.view import View
 from splitbench.metrics.ssim import SSIM
-from tests.attacks._scene import SIDE, Identity, Silence, convolution, scene
+from tests.attacks._scene import SIDE, Identity, Scene, Silence, convolution, scene
 
 FLOORS = ("black", "class_mean", "mean_image", "nearest_auxiliary")
 NAMES = registry.names("attacks")
@@ -39,15 +38,20 @@ def attack(name: str) -> Any:
     return registry.load("attacks", name)(**QUICK.get(name, {}))
 
 
-def guess(name: str, view: View, seed: int = 0) -> Tensor:
-    found = attack(name).run(view, generator(seed, name)).inputs
+def guess(name: str, made: Scene) -> Tensor:
+    mounted, draws = attack(name), generator(0, name)
+    if isinstance(mounted, OnlineAttack):
+        mounted.begin(made.view, draws)
+        for message in made.messages:
+            mounted.hear(message)
+    found = mounted.run(made.view, draws).inputs
     assert found is not None
     return found
 
 
 def score(name: str, make: Any) -> float:
     with scene(make) as made:
-        found = READOUTS[attack(name).readout](guess(name, made.view))
+        found = READOUTS[attack(name).readout](guess(name, made))
         return float(SSIM()(found, made.truth).mean())
 
 
@@ -72,14 +76,14 @@ def test_it_finds_nothing_where_nothing_gets_through(name: str) -> None:
 @pytest.mark.parametrize("name", FLOORS)
 def test_a_floor_does_not_look(name: str) -> None:
     with scene(Identity) as seen, scene(Silence) as unseen:
-        assert torch.equal(guess(name, seen.view), guess(name, unseen.view))
+        assert torch.equal(guess(name, seen), guess(name, unseen))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_guesses_are_images_and_the_same_seed_gives_the_same(name: str) -> None:
     before = torch.random.get_rng_state()
     with scene(convolution) as first, scene(convolution) as second:
-        one, two = guess(name, first.view), guess(name, second.view)
+        one, two = guess(name, first), guess(name, second)
         assert one.shape == (16, 1, SIDE, SIDE)
         assert torch.equal(one, two)
         assert torch.isfinite(one).all()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+import pytest
 import torch
 from torch import Tensor, nn
 
 from splitbench.attacks._tv import total_variation
 from splitbench.attacks.unsplit import UnSplit
 from splitbench.core.randomness import generator, seeded
+from splitbench.core.split import cut
 from splitbench.core.threat import ThreatModel
 from splitbench.core.view import View
 from tests.attacks._scene import scene
@@ -56,3 +60,17 @@ def test_a_constant_image_has_no_variation_and_a_step_has_its_squares() -> None:
     x = torch.zeros(2, 1, 4, 4)
     x[1, 0, :, 2:] = 3.0
     assert total_variation(x).tolist() == [0.0, 4 * 9 / 16]
+
+
+@pytest.mark.parametrize("clones", ["shared", "each"])
+def test_it_clones_a_cut_network_with_batch_norm(clones: Literal["shared", "each"]) -> None:
+    """As the runner's templates are: every one a class of its own, with statistics that must not move."""
+
+    def client() -> nn.Module:
+        return cut(nn.Sequential(nn.Conv2d(1, 4, 3, 2, 1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten()), ["1"])[0]
+
+    with scene(client, ThreatModel(architecture=True), targets=3) as made:
+        found = UnSplit(outer=2, inner=3, clones=clones).run(made.view, generator(0)).inputs
+    assert found is not None
+    assert torch.isfinite(found).all()
+    assert not torch.equal(found[0], found[1]), "the guesses follow the targets"

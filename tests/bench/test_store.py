@@ -182,3 +182,10 @@ def test_what_a_killed_process_left_is_swept(tmp_path: Path) -> None:
     assert not dead.exists()
     assert not folder.exists()
     assert mine.exists()
+
+
+def test_the_first_read_out_ranks() -> None:
+    scores = (Score("ssim", "1", 0.9, 1, (), "minmax"), Score("ssim", "1", 0.1, 1, (), "clamp"))
+    row = outcome(scores=scores)
+    assert row.ranked == {"ssim": 0.9}
+    assert row.score("ssim") == scores[0]
