@@ -27,8 +27,8 @@ class Inversion(Attack):
     He et al., "Model Inversion Attacks Against Collaborative Inference", ACSAC 2019, the black-box attack if queries
     are granted, the query-free one if not. https://doi.org/10.1145/3359789.3359824
     Departs from the paper: the decoder corrects the best linear inverse, which it is given in closed form, and is
-    chosen on auxiliary pairs kept aside. The shadow client matches the first two moments of the targets, which here
-    finds the client's features better and sooner than the paper's way, through the server's layers with labels.
+    chosen on auxiliary pairs kept aside. The shadow client matches the first two moments of the targets; the paper's
+    way, through the server's layers with labels, is added with `shadow_labels`.
     """
 
     needs: ClassVar[ThreatModel] = ThreatModel(auxiliary=1)
