@@ -86,8 +86,9 @@ def _print_settings(console: Console, kind: Kind, name: str) -> None:
     about, settings = registry.describe(kind, name)
     grid = Table.grid(padding=(0, 2))
     for setting in settings:
-        grid.add_row(f"[bold cyan]--{setting.name}[/]", f"[yellow]{_plain(setting.annotation)}[/]", setting.note,
-                     f"[dim]\\[default: {setting.default}][/]")  # fmt: skip
+        name_shown = f"[bold cyan]--{setting.name.replace('_', '-')}[/]"
+        default = f"[dim]\\[default: {setting.default}][/]"
+        grid.add_row(name_shown, f"[yellow]{_plain(setting.annotation)}[/]", setting.note, default)
     if not settings:
         grid.add_row("[dim]no settings[/]")
     title = f"{registry.SINGULAR[kind]} {name}: {about.splitlines()[0] if about else ''}"

@@ -58,7 +58,8 @@ def needs_of(name: str) -> str:
     missing = ThreatModel()
     asked = [f.name for f in fields(ThreatModel) if getattr(component.needs, f.name) != getattr(missing, f.name)]
     alternatives = component().lacks(component.needs)
-    return ", ".join(asked + ([alternatives.removeprefix("needs ")] if alternatives else [])) or "nothing"
+    either = [alternatives.removeprefix("needs ").partition(" but ")[0]] if alternatives else []
+    return ", ".join(asked + either) or "nothing"
 
 
 def _recipes() -> list[dict[str, str]]:
