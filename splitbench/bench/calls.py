@@ -164,14 +164,13 @@ def check(recipe: str | Path, *, scale: str = "desk", store: Path | str | None =
 
 
 def run(
-    recipe: str | Path, *, scale: str = "desk", store: Path | str | None = None, done: Watch = _nothing
+    recipe: str | Path | Plan, *, scale: str = "desk", store: Path | str | None = None, done: Watch = _nothing
 ) -> list[Outcome]:
-    """All cells of a recipe: train, attack, score. What the store has is not done again."""
-    plan = check(recipe, scale=scale, store=store)
+    """All cells of a recipe, or of one that was checked: train, attack, score. What the store has is not done again."""
+    found = (recipe if isinstance(recipe, Plan) else check(recipe, scale=scale, store=store)).recipe
     place = Store(store).open_for_writing()
-    found = plan.recipe
     document = {"title": found.title, "table": dict(found.table), "cells": [cell.key for cell in found.cells]}
-    place.put_plan(found.name, scale, document)
+    place.put_plan(found.name, found.scale, document)
     finished = run_cells(found.cells, place, found.metrics, done)
     return [f.outcome for f in finished]
 

@@ -17,6 +17,7 @@ from splitbench.bench.score import every_metric, leakage, utility
 from splitbench.bench.store import Store
 from splitbench.bench.train import Trained, train
 from splitbench.core.component import Part
+from splitbench.core.data import as_input
 from splitbench.core.errors import CellError, SplitbenchError
 
 log = logging.getLogger(__name__)
@@ -113,8 +114,7 @@ def _attack(cell: Cell, store: Store, metrics: Sequence[Part]) -> Outcome:
         if not same:
             # What an active attack did to the task, as the client would notice it.
             costs |= {f"{s.metric}_under_attack": s.value for s in utility(attacked.prepared, every_metric())}
-    truth = prepared.evaluation.x.float() / 255 if prepared.data.modality == "image" else prepared.evaluation.x
-    runfolder.save_recovered(store, cell.run.key, cell.key, guesses, truth)
+    runfolder.save_recovered(store, cell.run.key, cell.key, guesses, as_input(prepared.evaluation.x))
     return _outcome(cell, "done", "", prepared, scores, costs)
 
 

@@ -43,7 +43,7 @@ def run(
 
     with showing_progress():
         tell("cells", 0, total)
-        outcomes = calls.run(recipe, scale=scale, store=store, done=done)
+        outcomes = calls.run(plan, store=store, done=done)
     if json:
         print_json([_plain(outcome) for outcome in outcomes])
     else:

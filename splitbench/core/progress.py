@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
 
 Report = Callable[[str, int, int, str], None]  # what, done, total, a note such as the loss
-T = TypeVar("T")
 
 _report: ContextVar[Report | None] = ContextVar("report", default=None)
 
@@ -26,10 +24,3 @@ def tell(what: str, done: int, total: int, note: str = "") -> None:
     report = _report.get()
     if report is not None:
         report(what, done, total, note)
-
-
-def track(items: Sequence[T], what: str) -> Iterator[T]:
-    for done, item in enumerate(items):
-        tell(what, done, len(items))
-        yield item
-    tell(what, len(items), len(items))
