@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 import torch
 from torch import Generator, Tensor
 
@@ -12,6 +14,8 @@ from splitbench.core.view import Auxiliary, Recovered, View
 
 class Floor(Attack):
     """An attack that is given no smashed data, so that it cannot use any."""
+
+    role: ClassVar[Literal["attack", "floor", "bound"]] = "floor"
 
     def run(self, view: View, generator: Generator) -> Recovered:
         if reason := self.lacks(view.threat):

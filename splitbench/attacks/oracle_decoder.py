@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from splitbench.attacks.inversion import Inversion
 from splitbench.core.threat import ThreatModel
@@ -17,6 +17,7 @@ class OracleDecoder(Inversion):
     No attack that learns from other pairs should beat it by much; one that stays far below has not found what is there.
     """
 
+    role: ClassVar[Literal["attack", "floor", "bound"]] = "bound"
     needs: ClassVar[ThreatModel] = ThreatModel(auxiliary=1, queries=1)
 
     def lacks(self, threat: ThreatModel) -> str | None:

@@ -16,12 +16,12 @@ from splitbench.bench.recipe import BLOCKS, Recipe, check_block, grant
 from splitbench.bench.run import Finished, perform
 from splitbench.bench.run import run as run_cells
 from splitbench.bench.store import Store
+from splitbench.core import registry
 from splitbench.core.component import Part
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.threat import ThreatModel
 
 Spec = str | Mapping[str, Any]  # "gaussian", or {"gaussian": {"sigma": 0.1}}
-FLOORS = ("black", "mean_image", "class_mean", "nearest_auxiliary")
 Watch = Callable[[Finished], None]
 
 
@@ -125,8 +125,9 @@ def evaluate(*, run: str = "latest", store: Path | str | None = None, done: Watc
     place = Store(store)
     key = place.find_run(run)
     spec = runfolder.read_spec(place.run_folder(key))
-    mounted = [o for o in place.outcomes()[0] if o.run == key and o.kind == "attack" and o.attack not in FLOORS]
-    cells = [Cell(spec), *(attack_cell(name, key, place, {}) for name in FLOORS)]
+    floors = [name for name in registry.names("attacks") if registry.declared("attacks", name, "role") == "floor"]
+    mounted = [o for o in place.outcomes()[0] if o.run == key and o.kind == "attack" and o.role != "floor"]
+    cells = [Cell(spec), *(attack_cell(name, key, place, {}) for name in floors)]
     finished = run_cells(cells, place, done=done)
     further = [perform(_cell_of(outcome), place) for outcome in mounted]
     return [f.outcome for f in [*finished, *further]]

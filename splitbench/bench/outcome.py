@@ -11,8 +11,15 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from splitbench.core import registry
+
 Status = Literal["done", "skipped", "failed"]
 SCHEMA_VERSION = 1
+
+
+def at_rung(attack: str, knowledge: str) -> str:
+    """How an attack is called that knows this much of the defense."""
+    return attack if knowledge in ("", "none") else f"{attack} · {knowledge}"
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,21 @@ class Outcome:
     scores: tuple[Score, ...] = ()  # of several read-outs, the one that ranks first
     costs: Mapping[str, float] = field(default_factory=dict)  # seconds, bytes_up, bytes_down, ...
     samples: tuple[int, ...] = ()  # which rows of the data the per-sample values are about
+
+    @property
+    def knowledge(self) -> str:
+        """Of the defense, as the threat model of the attack grants it; empty for a training."""
+        return str(self.cell.get("threat", {}).get("knowledge", "none")) if self.kind == "attack" else ""
+
+    @property
+    def adversary(self) -> str:
+        """The attack, and what it knows of the defense if that is anything."""
+        return at_rung(self.attack, self.knowledge)
+
+    @property
+    def role(self) -> str:
+        """An attack, a floor or a bound, as its class declares in its source."""
+        return str(registry.declared("attacks", self.cell.get("attack", {}).get("name", ""), "role"))
 
     @property
     def ranked(self) -> dict[str, float]:

@@ -18,6 +18,7 @@ class Attack(Component):
     """Recover the targets of a view. Declares the weakest adversary that can mount it."""
 
     needs: ClassVar[ThreatModel] = ThreatModel()
+    role: ClassVar[Literal["attack", "floor", "bound"]] = "attack"  # a floor looks at nothing, a bound at too much
     readout: ClassVar[Literal["clamp", "minmax"]] = "clamp"  # how guesses become images when attacks are ranked
     bars: ClassVar[Mapping[str, float]] = MappingProxyType({})
     """The SSIM it must reach undefended, by data set ("*": any other), to say anything about a defense."""

@@ -140,6 +140,28 @@ def read_settings(path: Path, class_name: str) -> tuple[str, list[Setting]]:
     return ast.get_docstring(body) or "", list(found.values())
 
 
+def read_declared(path: Path, class_name: str, variable: str) -> Any:
+    """What a class, or one it derives from, declares a class variable to be; None if none of them does.
+
+    Read from the source alone, so it must be a plain string or number.
+    """
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    body = next((n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == class_name), None)
+    if body is None:
+        return None
+    for node in body.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == variable for target in targets):
+            value = getattr(node, "value", None)
+            return value.value if isinstance(value, ast.Constant) else None
+    for base in body.bases:
+        if isinstance(base, ast.Name) and (home := _home(tree, base.id, path)) is not None:
+            found = read_declared(home, base.id, variable)
+            if found is not None:
+                return found
+    return None
+
+
 def _home(tree: ast.Module, name: str, path: Path) -> Path | None:
     """The file that defines a base class: this one, or the module of splitbench it is imported from."""
     for node in tree.body:

@@ -17,6 +17,7 @@ class Metric(Component):
     leaks_when: ClassVar[Literal["high", "low"]] = "high"  # for utility metrics read: good when
     pooled: ClassVar[bool] = False  # true: one value for all samples together
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    tolerance: ClassVar[float] = 0.02  # a smaller difference between two means is no difference
 
     def __call__(self, recovered: Tensor, truth: Tensor) -> Tensor:
         """(N,) values, or a scalar if `pooled`. Images are (N, C, H, W) in [0, 1]."""

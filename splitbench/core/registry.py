@@ -17,7 +17,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from splitbench.core.component import Component, Setting, read_settings
+from splitbench.core.component import Component, Setting, read_declared, read_settings
 from splitbench.core.errors import SplitbenchError, nearest
 
 Kind = Literal["models", "data", "topologies", "defenses", "attacks", "metrics"]
@@ -29,6 +29,14 @@ SINGULAR: dict[Kind, str] = {
     "defenses": "defense",
     "attacks": "attack",
     "metrics": "metric",
+}
+_BASES: dict[Kind, tuple[str, str]] = {
+    "models": ("model", "Model"),
+    "data": ("data", "Data"),
+    "topologies": ("topology", "Topology"),
+    "defenses": ("defense", "Defense"),
+    "attacks": ("attack", "Attack"),
+    "metrics": ("metric", "Metric"),
 }
 
 _PACKAGE = Path(__file__).parent.parent
@@ -77,6 +85,17 @@ def describe(kind: Kind, name: str) -> tuple[str, list[Setting]]:
     return read_settings(*found) if found and found[0].is_file() else ("", [])
 
 
+def declared(kind: Kind, name: str, variable: str) -> Any:
+    """A class variable of a component, read from its source; the default of its kind where it says none or is gone."""
+    try:
+        found = locate(kind, name)
+    except ImportError:  # a package that is not on this machine
+        found = None
+    value = read_declared(*found, variable) if found and found[0].is_file() else None
+    module, base = _BASES[kind]
+    return value if value is not None else read_declared(_PACKAGE / "core" / f"{module}.py", base, variable)
+
+
 def load(kind: Kind, name: str) -> type[Component]:
     """The class of a component, or a `SplitbenchError` that says what comes nearest."""
     if name in _files(kind):
@@ -108,14 +127,7 @@ def version_of(component: type[Component], name: str) -> int | str:
 
 
 def _base(kind: Kind) -> type[Component]:
-    module, name = {
-        "models": ("model", "Model"),
-        "data": ("data", "Data"),
-        "topologies": ("topology", "Topology"),
-        "defenses": ("defense", "Defense"),
-        "attacks": ("attack", "Attack"),
-        "metrics": ("metric", "Metric"),
-    }[kind]
+    module, name = _BASES[kind]
     base: type[Component] = getattr(importlib.import_module(f"splitbench.core.{module}"), name)
     return base
 

@@ -16,6 +16,7 @@ class MSE(Metric):
     """The mean squared error of each image, over its pixels and channels, on the scale [0, 1]."""
 
     leaks_when: ClassVar[Literal["high", "low"]] = "low"
+    tolerance: ClassVar[float] = 0.005
 
     def __call__(self, recovered: Tensor, truth: Tensor) -> Tensor:
         recovered, truth = checked(recovered, truth)

@@ -22,6 +22,7 @@ class PSNR(Metric):
     """
 
     bounds: ClassVar[tuple[float, float]] = (0.0, _CAP)
+    tolerance: ClassVar[float] = 0.5
 
     def __call__(self, recovered: Tensor, truth: Tensor) -> Tensor:
         recovered, truth = checked(recovered, truth)

@@ -18,6 +18,7 @@ _LATEX = {
     "·": r"$\cdot$",
     "×": r"$\times$",
     "–": "--",
+    "†": r"$\dagger$",
 }
 
 
@@ -65,18 +66,20 @@ def latex(table: Table) -> str:
 def comma_separated(table: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([table.corner, "column", "mean", "half_width_95", "n", "seeds", "note", "outcomes"])
+    writer.writerow([table.corner, "column", "mean", "half_width_95", "n", "seeds", "note", "not_monotone", "outcomes"])
     for row in table.rows:
         for column in table.columns:
             e = table.entry(row, column)
-            writer.writerow([row, column, e.mean, e.half, e.n, e.seeds, e.note, " ".join(e.keys)])
+            said = e.note or e.without
+            writer.writerow([row, column, e.mean, e.half, e.n, e.seeds, said, e.ladder, " ".join(e.keys)])
     return out.getvalue()
 
 
 def data(table: Table) -> dict[str, Any]:
     def plain(row: str, column: str, e: Entry) -> dict[str, Any]:
         return {table.corner: row, "column": column, "mean": e.mean, "half_width_95": e.half, "n": e.n,
-                "seeds": e.seeds, "note": e.note, "outcomes": list(e.keys)}  # fmt: skip
+                "seeds": e.seeds, "note": e.note or e.without, "not_monotone": e.ladder,
+                "outcomes": list(e.keys)}  # fmt: skip
 
     entries = [plain(r, c, table.entry(r, c)) for r in table.rows for c in table.columns]
     return {"title": table.title, "caption": table.caption, "entries": entries, "notes": list(table.notes)}

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from scipy.special import stdtrit
 
 from splitbench.bench.outcome import Outcome
 from splitbench.bench.store import Store
 from splitbench.core.errors import SplitbenchError, nearest
+from splitbench.core.threat import KNOWLEDGE
+from splitbench.report.interval import half_width
+from splitbench.report.ladder import falls
+from splitbench.report.place import AXES, Placed, placed
+from splitbench.report.worst import looking, worst
 
 UTILITY = ("accuracy", "mcc")
-AXES = ("defense", "attack", "dataset", "model", "cut", "topology", "clients", "seed")
-GROUP = ("scale", "dataset", "model", "cut", "topology", "clients")
+GROUP = ("scale", "dataset", "model", "cut", "topology", "clients", "defense", "attack")
+WORST = "worst case"
 
 
 @dataclass(frozen=True)
@@ -29,13 +32,23 @@ class Entry:
     seeds: int = 0
     note: str = ""  # why there is no value
     doubt: str = ""  # why the value says nothing about the defense
+    ladder: str = ""  # that the same attack recovers more when it knows less
+    without: str = ""  # what a worst case leaves out
     keys: tuple[str, ...] = ()  # the outcomes it is made of
 
     def text(self, digits: int = 3) -> str:
         if self.mean is None:
             return self.note.split(":")[0] if self.note else "–"
-        value = f"{self.mean:.{digits}f}" + ("?" if self.doubt else "")
+        value = f"{self.mean:.{digits}f}" + ("?" if self.doubt else "") + ("†" if self.ladder else "")
         return value if self.half is None else f"{value} ±{self.half:.{digits}f}"
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What a value is read beside, shown in the table or not."""
+
+    twins: Mapping[str, Outcome]  # by key
+    fallen: Mapping[str, str]  # outcomes that know more and leak less
 
 
 @dataclass(frozen=True)
@@ -82,17 +95,20 @@ def table(
         if axis not in (*AXES, "scale"):
             raise SplitbenchError(f"a table has no '{axis}' to go by{nearest(axis, AXES)}")
     chosen = [o for o in outcomes if all(str(getattr(o, k)) == v for k, v in (where or {}).items())]
+    if columns != "attack":
+        chosen = [o for o in chosen if o.kind == "attack"]  # the task has its column among those of the attacks
     if not chosen:
         raise SplitbenchError(f"nothing to show in {place.path}; `splitbench train` or `splitbench run` makes results")
     notes = [f"{d.path.name} cannot be read: {d.reason}" for d in damaged]
     if planned is not None and len(outcomes) < len(planned):
         notes.append(f"{len(planned) - len(outcomes)} of {len(planned)} cells are not run yet")
-    groups: dict[tuple[str, ...], list[Outcome]] = {}
+    beside = Beside({o.key: o for o in everything}, falls(everything, metric))
+    groups: dict[tuple[str, ...], list[Placed]] = {}
     free = [axis for axis in GROUP if axis not in (rows, columns)]
-    for outcome in chosen:
-        groups.setdefault(tuple(str(getattr(outcome, axis)) for axis in free), []).append(outcome)
+    for at, outcome in placed(chosen, rows, columns):
+        groups.setdefault(tuple(at[axis] for axis in free), []).append((at, outcome))
     return [
-        _make(title, dict(zip(free, g, strict=True)), group, everything, rows, columns, metric, notes)
+        _make(title, dict(zip(free, g, strict=True)), group, beside, rows, columns, metric, notes)
         for g, group in groups.items()
     ]
 
@@ -110,35 +126,36 @@ def _not_run(store: Store, recipe: str, scale: str) -> str:
 def _make(
     title: str,
     group: Mapping[str, str],
-    outcomes: Sequence[Outcome],
-    everything: Sequence[Outcome],
+    standing: Sequence[Placed],
+    beside: Beside,
     rows: str,
     columns: str,
     metric: str,
     notes: Sequence[str],
 ) -> Table:
-    utility = columns == "attack"
-    row_names = list(dict.fromkeys(str(getattr(o, rows)) for o in outcomes))
     found: dict[tuple[str, str], list[Outcome]] = {}
-    column_names: list[str] = []
-    for outcome in outcomes:
-        row = str(getattr(outcome, rows))
-        if outcome.kind == "train":
-            if utility:
-                found.setdefault((row, UTILITY[0]), []).append(outcome)
-            continue
-        column = str(getattr(outcome, columns))
-        found.setdefault((row, column), []).append(outcome)
-        if column not in column_names:
-            column_names.append(column)
+    for at, outcome in standing:
+        column = UTILITY[0] if outcome.kind == "train" else at[columns]
+        found.setdefault((at[rows], column), []).append(outcome)
+    row_names = _names(rows, standing)
+    column_names = _names(columns, [(at, o) for at, o in standing if o.kind == "attack"])
     first = [UTILITY[0]] if any(column == UTILITY[0] for _, column in found) else []
-    twins = {o.key: o for o in everything}
     entries = {
-        (row, column): _entry(group_of, UTILITY[0] if column in first else metric, twins)
+        (row, column): _entry(group_of, UTILITY[0] if column in first else metric, beside)
         for (row, column), group_of in found.items()
     }
-    reasons = [f"{row} × {column}: {e.note or e.doubt}" for (row, column), e in entries.items() if e.note or e.doubt]
-    versions = sorted({f"{s.metric}@{s.version}" for o in outcomes for s in o.scores if s.metric == metric})
+    if "attack" in (rows, columns):
+        across = rows == "attack"
+        worse = _worst_cases(standing, columns if across else rows, metric, beside)
+        entries |= {(WORST, other) if across else (other, WORST): entry for other, entry in worse.items()}
+        (row_names if across else column_names).extend([WORST] if worse else [])
+    reasons = [
+        f"{mark}{row} × {column}: {reason}"
+        for (row, column), e in entries.items()
+        for mark, reason in (("", e.note or e.doubt), ("† ", e.ladder), ("", e.without))
+        if reason
+    ]
+    versions = sorted({f"{s.metric}@{s.version}" for _, o in standing for s in o.scores if s.metric == metric})
     place = " · ".join(_said(axis, value) for axis, value in group.items() if axis != "scale")
     interval = _interval_caption(entries.values())
     caption = f"{place} · scale {group.get('scale', '?')} · {', '.join(versions) or metric}{interval}"
@@ -147,7 +164,58 @@ def _make(
     )
 
 
+def _names(axis: str, standing: Sequence[Placed]) -> list[str]:
+    """In the order they come, and what an attack may know of a defense in the order of the ladder."""
+    come: dict[str, int] = {}
+    for _, o in standing:
+        come.setdefault(o.attack, len(come))
+
+    def order(one: Placed) -> tuple[int, int]:
+        at, o = one
+        return come[o.attack] if axis == "attack" else 0, KNOWLEDGE.index(at["knowledge"])
+
+    ordered = sorted(standing, key=order) if axis in ("attack", "knowledge") else standing
+    return list(dict.fromkeys(at[axis] for at, _ in ordered))
+
+
+def _worst_cases(standing: Sequence[Placed], other: str, metric: str, beside: Beside) -> dict[str, Entry]:
+    """The worst case at each place of the other axis, if there are two attacks to choose from."""
+    counted = {o.key for o in looking(o for _, o in standing)}
+    names = list(dict.fromkeys(at["attack"] for at, o in standing if o.key in counted))
+    if len(names) < 2:
+        return {}
+    runs: dict[str, dict[str, list[Placed]]] = {}
+    for at, o in standing:
+        if o.key in counted:
+            runs.setdefault(at[other], {}).setdefault(o.run, []).append((at, o))
+    return {place: _worst_case(list(by_run.values()), names, metric, beside) for place, by_run in runs.items()}
+
+
+def _worst_case(runs: Sequence[Sequence[Placed]], names: Sequence[str], metric: str, beside: Beside) -> Entry:
+    left_out: list[str] = []
+    each: list[np.ndarray] = []
+    keys: list[str] = []
+    for run in runs:
+        mounted = list({o.key: o for _, o in run}.values())
+        found = worst(mounted, metric)
+        absent = [(name, "not run") for name in names if name not in {at["attack"] for at, _ in run}]
+        seed = f" at seed {mounted[0].seed}" if len(runs) > 1 else ""
+        left_out += [f"{name}{seed} ({why})" for name, why in (*found.left_out, *absent)]
+        each.append(np.array(found.values))
+        keys += found.keys
+    without = f"leaves out {', '.join(dict.fromkeys(left_out))}" if left_out else ""
+    if not all(len(values) for values in each):
+        return Entry(None, note=f"unscored: {without}", keys=tuple(keys))
+    doubts = [_doubt(beside.twins[key], beside.twins) for key in keys]
+    doubt = "uncalibrated: none of these attacks works undefended" if all(doubts) else ""
+    means = np.array([values.mean() for values in each])
+    half, n = half_width(means if len(means) > 1 else each[0]), sum(map(len, each))
+    return Entry(float(means.mean()), half, n, len(means), doubt=doubt, without=without, keys=tuple(keys))
+
+
 def _said(axis: str, value: str) -> str:
+    if axis == "defense":
+        return f"defense {value}"
     if axis != "clients":
         return value
     return "1 client" if value == "1" else f"{value} clients"
@@ -171,7 +239,7 @@ def _doubt(outcome: Outcome, twins: Mapping[str, Outcome]) -> str:
     return f"uncalibrated: undefended, {outcome.attack} {reached}; its bar is {outcome.bar:g}"
 
 
-def _entry(outcomes: Sequence[Outcome], metric: str, twins: Mapping[str, Outcome]) -> Entry:
+def _entry(outcomes: Sequence[Outcome], metric: str, beside: Beside) -> Entry:
     keys = tuple(o.key for o in outcomes)
     missing = [o for o in outcomes if o.status != "done"]
     if missing:
@@ -184,12 +252,6 @@ def _entry(outcomes: Sequence[Outcome], metric: str, twins: Mapping[str, Outcome
     means = np.array([s.value for s in present])
     values = means if len(present) > 1 else np.array(present[0].values)
     n = sum(s.n for s in present)
-    doubt = next((d for o in outcomes if (d := _doubt(o, twins))), "")
-    return Entry(float(means.mean()), _half(values), n, len(present), doubt=doubt, keys=keys)
-
-
-def _half(values: np.ndarray) -> float | None:
-    """Half the 95 % t interval of a mean; None for fewer than two values."""
-    if len(values) < 2:
-        return None
-    return float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / math.sqrt(len(values)))
+    doubt = next((d for o in outcomes if (d := _doubt(o, beside.twins))), "")
+    ladder = "; ".join(dict.fromkeys(beside.fallen[key] for key in keys if key in beside.fallen))
+    return Entry(float(means.mean()), half_width(values), n, len(present), doubt=doubt, ladder=ladder, keys=keys)

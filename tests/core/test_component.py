@@ -10,6 +10,7 @@ from splitbench.core.component import (
     Part,
     defaults_of,
     instantiate,
+    read_declared,
     read_settings,
     settings_of,
     validated,
@@ -117,3 +118,18 @@ def test_settings_inherited_from_another_class_are_listed_first(tmp_path):
     assert names[-1] == "extra"
     assert "lr" in names
     assert next(s for s in settings if s.name == "steps").default == "9"
+
+
+def test_a_class_variable_can_be_read_without_importing(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(
+        "from x import y\nfrom splitbench.attacks._floor import Floor\n\n\n"
+        "class Base(Floor):\n    plain = 3\n    made: ClassVar[int] = y()\n\n\n"
+        "class Own(Base):\n    plain: ClassVar[int] = 4\n"
+    )
+    assert read_declared(path, "Base", "plain") == 3
+    assert read_declared(path, "Own", "plain") == 4
+    assert read_declared(path, "Own", "role") == "floor"
+    assert read_declared(path, "Own", "made") is None, "only running it would tell"
+    assert read_declared(path, "Own", "absent") is None
+    assert read_declared(path, "Absent", "plain") is None

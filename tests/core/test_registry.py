@@ -118,3 +118,16 @@ def test_another_package_can_add_components(monkeypatch, plugin):
     assert registry.load("defenses", "mine").__name__ == "Mine"
     assert registry.describe("defenses", "mine")[0] == "My own."
     assert issubclass(registry.load("defenses", "mine"), Component)
+
+
+@pytest.mark.parametrize(
+    ("kind", "variable"), [("attacks", "role"), ("metrics", "leaks_when"), ("metrics", "tolerance")]
+)
+def test_what_the_source_declares_is_what_the_class_has(kind, variable):
+    for name in registry.names(kind):
+        assert registry.declared(kind, name, variable) == getattr(registry.load(kind, name), variable)
+
+
+@pytest.mark.parametrize("name", ["", "gone", "gone.py:Attack", "gone.package:Attack"])
+def test_what_is_not_here_is_as_its_kind_declares(name):
+    assert registry.declared("attacks", name, "role") == "attack"
