@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from splitbench.attacks._grid import resized
+from splitbench.attacks._labels import told
 from splitbench.attacks._linear import LinearInverse
 
 _TILE = 4  # pixels a side that one place of the last maps may stand for; a larger tile is first halved
@@ -34,7 +35,8 @@ class Decoder(nn.Module):
     are slow to find out.
     """
 
-    def __init__(self, linear: LinearInverse, width: int, blocks: int) -> None:
+    def __init__(self, linear: LinearInverse, width: int, blocks: int, labels: int = 0) -> None:
+        """`labels`: how many numbers a label has, if it is told."""
         super().__init__()
         grid, tile = linear.grid, max(linear.tile)
         self.linear = linear
@@ -48,19 +50,23 @@ class Decoder(nn.Module):
         self.rise = nn.Sequential(*rises)
         self.tile, self.size = tile, (size[0] * tile, size[1] * tile)
         pixels = linear.shape[0] * tile**2
-        self.join = nn.Conv2d(wide + pixels, width, 1)
+        self.join = nn.Conv2d(wide + pixels + bool(labels), width, 1)
+        self.label = told(labels, *size)
         # Where in the image a feature stands matters: digits are centred, faces have eyes above mouths.
         self.place = nn.Parameter(torch.zeros(width, *size))
         pairs = ((Residual(width, wide, 1), Residual(width, width, 3)) for _ in range(blocks))
         self.body = nn.Sequential(*(block for pair in pairs for block in pair))
         self.head = _silent(nn.Conv2d(width, pixels, 1))
 
-    def forward(self, z: Tensor) -> Tensor:
-        """Images, not yet confined to [0, 1]."""
+    def forward(self, z: Tensor, labels: Tensor | None = None) -> Tensor:
+        """Images, not yet confined to [0, 1]. Labels are (N, K), one-hot or attributes."""
         guess: Tensor = self.linear(z)
         h = self.rise(self.stem(self.linear.standardised(self.linear.grid.maps(z))))
         tiles = F.pixel_unshuffle(resized(guess - self.linear.mean, self.size), self.tile)
-        h = self.body(self.join(torch.cat((F.relu(h), tiles), 1)) + self.place)
+        seen = [F.relu(h), tiles]
+        if self.label is not None and labels is not None:
+            seen.append(self.label(labels))
+        h = self.body(self.join(torch.cat(seen, 1)) + self.place)
         return guess + resized(F.pixel_shuffle(self.head(F.relu(h)), self.tile), self.linear.shape[1:])
 
 

@@ -14,10 +14,15 @@ from torch import Generator, Tensor
 from splitbench.attacks._decoders import Decoder
 from splitbench.attacks._grid import Grid
 from splitbench.attacks._linear import LinearInverse
-from splitbench.core.progress import tell
+from splitbench.attacks._match import shuffled
+from splitbench.core.progress import show, steps
+
+Map = Callable[[Tensor], Tensor]
 
 _LEAK = 0.02  # of the gradient where a guess is beyond [0, 1]
 _LOOKS = 8  # times that training stops to look at the pairs kept aside
+_HIDDEN = 5.0  # times the variance that is seen to differ
+_TRIED = 0.3  # noise with which a client is tested, in standard deviations of a feature
 _ENOUGH = 1e-4  # a loss at which no eye and no metric would notice an improvement
 
 
@@ -34,49 +39,116 @@ class Training:
     noise: float = 0.0  # on the features, in standard deviations, if those to be decoded are not quite like them
 
 
-def trained_decoder(z: Tensor, x: Tensor, how: Training, generator: Generator, what: str) -> Decoder:
-    """The decoder that does best on the last eighth of the pairs. Initialised from torch's global generator."""
-    aside = min(len(x) // 8, 256)
-    kept = slice(-aside, None) if aside else slice(None)  # too few to spare any
-    noisy = _noise(z, how.noise)
-    z_kept, x_kept = noisy(z[kept]), x[kept]
-    z, x = z[: len(x) - aside], x[: len(x) - aside]
-    shape = tuple(x.shape[1:])
-    linear = LinearInverse(Grid.of(z.shape[1:], shape), shape, noisy(z), x)
-    decoder = Decoder(linear, how.width, how.blocks).to(x.device)
+@dataclass(frozen=True)
+class Pairs:
+    """What a decoder learns from."""
+
+    z: Tensor
+    x: Tensor
+    labels: Tensor | None = None  # (N, K), if the decoder is told them
+    # Through a random defense every look at the same features is another: drawn anew each step, the decoder learns
+    # what is best on average over draws.
+    through: Map = lambda z: z
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, rows: slice | Tensor) -> Pairs:
+        return Pairs(self.z[rows], self.x[rows], self.labels[rows] if self.labels is not None else None, self.through)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The smashed data that a decoder is for: to be looked at while it learns."""
+
+    z: Tensor
+    labels: Tensor | None = None
+
+
+def trained_decoder(
+    pairs: Pairs,
+    how: Training,
+    generator: Generator,
+    what: str,
+    wanted: Wanted | None = None,
+    further: Callable[[Decoder], Tensor] | None = None,
+) -> Decoder:
+    """The decoder that does best on the last eighth of the pairs. Initialised from torch's global generator.
+
+    `further` is one more loss, of the decoder as it is.
+    """
+    aside = min(len(pairs) // 8, 256)
+    blurred = blurring(pairs.through(pairs.z), how.noise)
+    kept = pairs[-aside:] if aside else pairs  # too few to spare any
+    z_kept = blurred(pairs.through(kept.z))
+    pairs = pairs[: len(pairs) - aside]
+    shape = tuple(pairs.x.shape[1:])
+    seen_once = blurred(pairs.through(pairs.z))
+    linear = LinearInverse(Grid.of(seen_once.shape[1:], shape), shape, seen_once, pairs.x)
+    told = pairs.labels.shape[1] if pairs.labels is not None else 0
+    decoder = Decoder(linear, how.width, how.blocks, told).to(pairs.x.device)
     decoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a third faster on a CPU
     optimizer = torch.optim.AdamW(decoder.parameters(), how.lr, betas=(0.9, 0.99))
-    steps, warm = max(1, how.steps), max(1, how.steps // 20)
+    total, warm = max(1, how.steps), max(1, how.steps // 20)
     schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / warm, (1 + math.cos(math.pi * step / steps)) / 2)
+        optimizer, lambda step: min((step + 1) / warm, (1 + math.cos(math.pi * step / total)) / 2)
     )
     best, chosen = math.inf, decoder
     every = max(1, how.steps // _LOOKS)
-    order = torch.empty(0, dtype=torch.long)
-    for step in range(how.steps + 1):
-        if step % every == 0 or step == how.steps:
-            kept_loss = _loss(decoded(decoder, z_kept), x_kept, how.structure).item()
-            tell(what, step, how.steps, f"loss {kept_loss:.4f}")
-            if kept_loss < best:
-                best, chosen = kept_loss, copy.deepcopy(decoder)
-            if best < _ENOUGH or step == how.steps:
+    batches = shuffled(len(pairs), how.batch, generator)
+
+    def look(step: int) -> None:
+        nonlocal best, chosen
+        loss = _loss(decoded(decoder, z_kept, kept.labels), kept.x, how.structure).item()
+        if loss < best:
+            best, chosen = loss, copy.deepcopy(decoder)
+        if wanted is not None:
+            show(f"{what} {step}", lambda: decoded(decoder, wanted.z, wanted.labels))
+
+    for step in (bar := steps(what, how.steps)):
+        if step % every == 0:
+            look(step)
+            if best < _ENOUGH:
                 break
-        if not len(order):
-            order = torch.randperm(len(x), generator=generator)
-        picked, order = order[: how.batch], order[how.batch :]
-        guess = decoder(noisy(z[picked]))
+        seen = pairs[next(batches)]
+        guess = decoder(blurred(seen.through(seen.z)), seen.labels)
         inside = guess.clamp(0, 1)
         # Beyond black is black: only a little of the gradient is kept there, to find the way back if that was wrong.
-        loss = _loss(inside + _LEAK * (guess - inside), x[picked], how.structure)
+        loss = _loss(inside + _LEAK * (guess - inside), seen.x, how.structure)
+        if further is not None:
+            loss = loss + further(decoder)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
-    tell(what, how.steps, how.steps, f"loss {best:.4f}")
+        bar.saw("loss", loss)
+    look(how.steps)
     return chosen
 
 
-def _noise(z: Tensor, amount: float) -> Callable[[Tensor], Tensor]:
+@torch.no_grad()
+def fitting_noise(pairs: Pairs, client: Map, targets: Tensor) -> float:
+    """How much noise on one's own features, in their standard deviations, suits what is wrong with one's client.
+
+    Targets are decoded and smashed again by one's own client. What comes out differs from what went in by what the
+    decoder misses, as it does for one's own features, and by what is wrong with the client: only for the targets.
+    Noise makes a decoder that does not lean on what is wrong. A multiple, since decoding hides most of the difference.
+    """
+    shape = tuple(pairs.x.shape[1:])
+    own = pairs.through(pairs.z)
+    noisy = blurring(own, _TRIED)(own)
+    linear = LinearInverse(Grid.of(own.shape[1:], shape), shape, noisy, pairs.x)
+    some = slice(0, 256)
+
+    def missed(z: Tensor, decoded_from: Tensor) -> Tensor:
+        again = pairs.through(client(linear(decoded_from).clamp(0, 1)))
+        return linear.standardised(linear.grid.maps(again) - linear.grid.maps(z) + linear.centre).square().mean()
+
+    excess = missed(targets[some], targets[some]) - missed(own[some], noisy[some])
+    return float((_HIDDEN * excess).clamp(0, 1))
+
+
+def blurring(z: Tensor, amount: float) -> Map:
     """Adds noise in proportion to the spread of each feature, from torch's global generator."""
     if not amount:
         return lambda part: part
@@ -85,9 +157,11 @@ def _noise(z: Tensor, amount: float) -> Callable[[Tensor], Tensor]:
 
 
 @torch.no_grad()
-def decoded(decoder: Decoder, z: Tensor) -> Tensor:
+def decoded(decoder: Decoder, z: Tensor, labels: Tensor | None = None) -> Tensor:
     """Images in [0, 1], a batch at a time."""
-    return torch.cat([decoder(part).clamp(0, 1) for part in torch.split(z, 256)])
+    told = torch.split(labels, 256) if labels is not None else [None] * max(1, -(-len(z) // 256))
+    parts = zip(torch.split(z, 256), told, strict=True)
+    return torch.cat([decoder(part, label).clamp(0, 1) for part, label in parts])
 
 
 def _loss(guess: Tensor, truth: Tensor, structure: float) -> Tensor:

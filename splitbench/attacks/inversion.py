@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge, Gt
-from torch import Generator, Tensor
+from torch import Generator
 
-from splitbench.attacks._fit import Training, decoded, trained_decoder
-from splitbench.attacks._shadow import shadow_client
+from splitbench.attacks._fit import Pairs, Training, Wanted, decoded, fitting_noise, trained_decoder
+from splitbench.attacks._match import Matching, matched, smashed_by
 from splitbench.core.attack import Attack
 from splitbench.core.errors import CellError, SplitbenchError
 from splitbench.core.randomness import seeded
@@ -36,6 +36,9 @@ class Inversion(Attack):
         {"mnist": 0.9, "fashion_mnist": 0.85, "cifar10": 0.8, "*": 0.6}
     )
 
+    version: ClassVar[int | str] = 2  # 2: whole batches only, and an imagined defense is drawn anew at each step
+    phases: ClassVar[tuple[str, ...]] = ("shadow_steps", "steps")
+
     steps: Annotated[int, Ge(0)] = 500  # of training the decoder; fewer are taken if the linear inverse is exact
     batch: Annotated[int, Ge(1)] = 32  # images a step
     lr: Annotated[float, Gt(0)] = 3e-3  # of the decoder, falling as a cosine after a short rise
@@ -46,7 +49,7 @@ class Inversion(Attack):
     shadow_batch: Annotated[int, Ge(2)] = 64  # images a step of the shadow client
     shadow_lr: Annotated[float, Gt(0)] = 3e-3  # of the shadow client
     shadow_labels: Annotated[float, Ge(0)] = 0.0  # weight of suiting the server's layers beside matching the targets
-    shadow_noise: Annotated[float, Ge(0)] = 0.7  # on the shadow's features, for what it has wrong
+    shadow_noise: Annotated[float, Ge(0)] | None = None  # on the shadow's features; none given: as it fits
 
     def lacks(self, threat: ThreatModel) -> str | None:
         if threat.queries or threat.architecture:
@@ -59,27 +62,26 @@ class Inversion(Attack):
         if reason := self.lacks(view.threat):
             raise SplitbenchError(f"inversion {reason}")
         seed = int(torch.randint(2**62, (), generator=generator))
+        if not view.targets.isfinite().all():
+            raise CellError("inversion: the smashed data are not finite, so there is nothing to learn from")
         with seeded(seed, "inversion"):
-            z, x, noise = self._pairs(view, generator)
-            if not (z.isfinite().all() and view.targets.isfinite().all()):
+            pairs, noise = self._pairs(view, generator)
+            if not pairs.z.isfinite().all():
                 raise CellError("inversion: the smashed data are not finite, so there is nothing to learn from")
             how = Training(self.steps, self.batch, self.lr, self.width, self.blocks, self.structure, noise)
-            decoder = trained_decoder(z, x, how, generator, "inversion")
+            decoder = trained_decoder(pairs, how, generator, "inversion", Wanted(view.targets))
         return Recovered(inputs=decoded(decoder, view.targets))
 
-    def _pairs(self, view: View, generator: Generator) -> tuple[Tensor, Tensor, float]:
-        """Smashed data, the images they came from, and how much they are to be blurred by noise."""
+    def _pairs(self, view: View, generator: Generator) -> tuple[Pairs, float]:
+        """Smashed data and the images they came from, and how much the former are to be blurred by noise."""
         assert view.auxiliary is not None
         x = view.auxiliary.x
         if view.query is not None:
             x = x[torch.randperm(len(x), generator=generator)[: view.query.left]]
-            return _through(view.query, x), x, 0.0
-        client = shadow_client(
-            view, self.shadow_steps, self.shadow_batch, self.shadow_lr, self.shadow_labels, generator
-        )
-        return _through(lambda part: view.imagine(client(part), generator), x), x, self.shadow_noise
-
-
-@torch.no_grad()
-def _through(client: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    return torch.cat([client(part) for part in torch.split(x, 128)])
+            return Pairs(torch.cat([view.query(part) for part in torch.split(x, 128)]), x), 0.0
+        assert view.template is not None
+        how = Matching(self.shadow_steps, self.shadow_batch, self.shadow_lr, self.shadow_labels)
+        client = matched(view.template().to(x.device), view, how, generator)
+        # Features before the defense, which is imagined anew each time they are looked at.
+        pairs = Pairs(smashed_by(client, x), x, through=lambda z: view.imagine(z, generator))
+        return pairs, fitting_noise(pairs, client, view.targets) if self.shadow_noise is None else self.shadow_noise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
@@ -14,7 +15,7 @@ from torch.func import functional_call, vmap
 
 from splitbench.attacks._tv import total_variation
 from splitbench.core.attack import Attack
-from splitbench.core.progress import tell
+from splitbench.core.progress import show, steps
 from splitbench.core.randomness import seeded
 from splitbench.core.threat import ThreatModel
 from splitbench.core.view import Recovered, View
@@ -38,24 +39,43 @@ class UnSplit(Attack):
     readout: ClassVar[Literal["clamp", "minmax"]] = "minmax"
     bars: ClassVar[Mapping[str, float]] = MappingProxyType({"*": 0.5})
 
+    phases: ClassVar[tuple[str, ...]] = ("outer",)
+
     outer: Annotated[int, Ge(1)] = 20  # rounds of input steps and clone steps; 1000 in the paper
     inner: Annotated[int, Ge(1)] = 100  # input steps, then as many clone steps, in a round
     lr: Annotated[float, Gt(0)] = 1e-3  # of both, with AMSGrad
     tv: Annotated[float, Ge(0)] = 0.1  # weight of the total variation
     l2: Annotated[float, Ge(0)] = 1.0  # weight of the mean square of the guess
     clones: Literal["shared", "each"] = "shared"  # one clone for all images, or one for each
+    starts: Annotated[int, Ge(1)] = 1  # guesses of each image, the first grey, others noise; the best explained is kept
+    draws: Annotated[int, Ge(1)] = 1  # of a random defense that is imagined, averaged in every step
+    patience: Annotated[int, Ge(0)] = 0  # rounds without any image explained better, after which it stops; 0: never
+
+    @property
+    def iterations(self) -> int:
+        return 2 * self.outer * self.inner
 
     def run(self, view: View, generator: Generator) -> Recovered:
-        assert view.template is not None
-        z = view.targets
-        guess = torch.full((len(z), *view.shape), 0.5, requires_grad=True)
+        z = view.targets.repeat(self.starts, *(1 for _ in view.targets.shape[1:]))
+        guess = torch.full((len(z), *view.shape), 0.5)
+        guess[len(view.targets) :] = torch.rand(guess[len(view.targets) :].shape, generator=generator)
+        guess.requires_grad_()
         with seeded(int(torch.randint(2**62, (), generator=generator)), "unsplit"):
             forward, weights = self._clone(view, len(z))
         on_guess = torch.optim.Adam([guess], self.lr, amsgrad=True)
         on_clone = torch.optim.Adam(weights, self.lr, amsgrad=True) if weights else None
-        for at in range(self.outer):
+        error = least = torch.full((len(z),), torch.inf)
+        waited = 0
+
+        def errors(x: Tensor) -> Tensor:
+            """(N,), averaged over draws of the defense: one forward pass serves them all."""
+            features = forward(x)
+            drawn = [_per_image(view.imagine(features, generator) - z) for _ in range(self.draws)]
+            return torch.stack(drawn).mean(0) if len(drawn) > 1 else drawn[0]
+
+        for at in (bar := steps("unsplit", self.outer)):
             for _ in range(self.inner):
-                error = _per_image(view.imagine(forward(guess), generator) - z)
+                error = errors(guess)
                 size = guess.square().flatten(1).mean(1)
                 # Summed over images: each has its own loss, whatever the size of the batch.
                 loss = (error + self.tv * total_variation(guess) + self.l2 * size).sum()
@@ -63,14 +83,27 @@ class UnSplit(Attack):
                 on_guess.step()
             fixed = guess.detach()
             for _ in range(self.inner if on_clone is not None else 0):
-                errors = _per_image(view.imagine(forward(fixed), generator) - z)
-                loss = errors.sum() if self.clones == "each" else errors.mean()
+                now = errors(fixed)
+                loss = now.sum() if self.clones == "each" else now.mean()
                 for weight, slope in zip(weights, torch.autograd.grad(loss, weights), strict=True):
                     weight.grad = slope
                 assert on_clone is not None
                 on_clone.step()
-            tell("unsplit", at + 1, self.outer, f"feature error {error.mean().item():.4f}")
-        return Recovered(inputs=guess.detach())
+            if at % max(1, self.outer // 8) == 0:
+                show(f"round {at + 1}", partial(self._kept, guess.detach(), error.detach(), len(view.targets)))
+            bar.saw("feature error", error)
+            better = error.detach() < 0.99 * least
+            waited = 0 if bool(better.any()) else waited + 1
+            least = torch.minimum(least, error.detach())
+            if self.patience and waited >= self.patience:
+                break
+        return Recovered(inputs=self._kept(guess.detach(), error.detach(), len(view.targets)))
+
+    def _kept(self, guess: Tensor, error: Tensor, images: int) -> Tensor:
+        """Of the starts of each image, the one whose features are nearest to those observed."""
+        best = error.view(self.starts, images).argmin(0)
+        kept: Tensor = guess.view(self.starts, images, *guess.shape[1:])[best, torch.arange(images)]
+        return kept
 
     def _clone(self, view: View, images: int) -> tuple[Forward, list[Tensor]]:
         """The clone as a function of a batch, and what is to be learned of it."""

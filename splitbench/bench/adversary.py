@@ -17,6 +17,7 @@ from splitbench.bench.train import Trained, smash, train
 from splitbench.core.attack import ActiveAttack, Attack, OnlineAttack
 from splitbench.core.data import as_input
 from splitbench.core.errors import CellError
+from splitbench.core.progress import Budget, limited
 from splitbench.core.randomness import derive, generator, seeded
 from splitbench.core.threat import ThreatModel
 from splitbench.core.view import Auxiliary, Query, Recovered, View
@@ -35,15 +36,21 @@ def refusal(cell: Cell, prepared: Prepared) -> str | None:
     return attack.lacks(cell.threat)
 
 
-def mount(cell: Cell, trained: Trained) -> tuple[Recovered, Trained]:
-    """Run the attack. An online attack attends a replay of the training, whose networks are returned."""
+def mount(
+    cell: Cell, trained: Trained, *, restart: int = 0, asked: Trained | None = None, budget: Budget | None = None
+) -> tuple[Recovered, Trained]:
+    """Run the attack. An online attack attends a replay of the training, whose networks are returned.
+
+    `asked` is the run whose client answers queries, if that is not the one attacked.
+    """
     assert cell.attack is not None
     assert cell.threat is not None
     attack: Attack = parts.build(cell.attack)
-    noise = generator(cell.run.seed, "attack", cell.attack.name)
+    purpose = ("attack", cell.attack.name, *([restart] if restart else []))
+    noise = generator(cell.run.seed, *purpose)
     if isinstance(attack, OnlineAttack):
         trained = replay(attack, cell, noise)
-    with view_of(trained, cell.threat) as view, seeded(cell.run.seed, "attack", cell.attack.name):
+    with view_of(trained, cell.threat, asked=asked) as view, seeded(cell.run.seed, *purpose), limited(budget):
         recovered = attack.run(view, noise)
     _check(recovered, view, cell.attack.name)
     return recovered, trained
@@ -72,7 +79,7 @@ def replay(attack: OnlineAttack, cell: Cell, noise: torch.Generator) -> Trained:
 
 
 @contextmanager
-def view_of(trained: Trained, threat: ThreatModel, live: bool = False) -> Iterator[View]:
+def view_of(trained: Trained, threat: ThreatModel, live: bool = False, asked: Trained | None = None) -> Iterator[View]:
     """The adversary's view of a run; `live` shows the server's own layers as they change, for an online attack."""
     prepared, spec = trained.prepared, trained.prepared.spec
     victim = prepared.models[0]
@@ -80,19 +87,21 @@ def view_of(trained: Trained, threat: ThreatModel, live: bool = False) -> Iterat
     server = victim.owned_by("server")
 
     def answer(x: torch.Tensor) -> torch.Tensor:
-        return smash(victim, x, prepared.defense, queries)
+        source = (asked or trained).prepared
+        return smash(source.models[0], x, source.defense, queries)
 
     queries = generator(spec.seed, "queries")
     built = itertools.count()  # every template is initialised anew
     # At the start of a replay there is nothing to recover yet: the targets are sent when training is over.
     x = as_input(targets.x)
-    smashed = smash(victim, x if not live else x[:0], prepared.defense, generator(spec.seed, "targets"))
+    draws = generator(spec.seed, "targets")
+    sent = [smash(victim, x if not live else x[:0], prepared.defense, draws) for _ in range(threat.rounds)]
     granted = slice(0, threat.auxiliary)
-    imagined = prepared.defense.known(threat.knowledge, smashed)
+    imagined = prepared.defense.known(threat.knowledge, sent[0])
     with Query.open(answer, threat.queries) as query:
         yield View(
             threat=threat,
-            targets=smashed,
+            targets=sent[0] if len(sent) == 1 else imagined.merge(torch.stack(sent)),
             shape=prepared.data.shape,
             classes=prepared.data.classes,
             stages=server if live else [copy.deepcopy(stage).requires_grad_(False).eval() for stage in server],

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from splitbench.bench import parts, recipes, runfolder
 from splitbench.bench.document import Document
 from splitbench.bench.outcome import Outcome
-from splitbench.bench.plan import Cell, RunSpec
+from splitbench.bench.plan import Cell
 from splitbench.bench.recipe import BLOCKS, Recipe, check_block, grant
 from splitbench.bench.run import Finished, perform
 from splitbench.bench.run import run as run_cells
 from splitbench.bench.store import Store
 from splitbench.core import registry
-from splitbench.core.component import Part
-from splitbench.core.errors import SplitbenchError
-from splitbench.core.threat import ThreatModel
+from splitbench.core.attack import Attack
+from splitbench.core.errors import Mistake, SplitbenchError
 
 Spec = str | Mapping[str, Any]  # "gaussian", or {"gaussian": {"sigma": 0.1}}
 Watch = Callable[[Finished], None]
@@ -60,19 +60,57 @@ def train(
     return finished.outcome
 
 
-def attack(name: Spec, *, run: str = "latest", store: Path | str | None = None, **threat: Any) -> Outcome:
+def attack(
+    name: Spec,
+    *,
+    run: str = "latest",
+    store: Path | str | None = None,
+    budget: int | str | None = None,
+    restarts: int = 1,
+    double: bool = False,
+    **threat: Any,
+) -> Outcome:
     """Attack a stored run and score what was recovered. `threat` overrides fields of the threat model.
 
     The undefended twin of the run is trained and attacked too, once, so that the attack is known to work.
+    `budget` limits the attack: 500 are iterations, "2m" are minutes. `restarts` tries it from several draws and
+    counts the best guess of each image. `double` gives it twice its iterations.
     """
     place = Store(store)
     cell = attack_cell(name, place.find_run(run), place, threat)
+    cell = efforts(cell, budget, restarts, 2 if double else 1)
     assert cell.attack is not None
     assert cell.threat is not None
     # What cannot be mounted needs nothing to be read beside.
     lacking = parts.build(cell.attack).lacks(cell.threat)
     reference = certificate_cells(cell) if lacking is None else []
     return run_cells([*reference, cell], place)[-1].outcome
+
+
+def efforts(cell: Cell, budget: int | str | None, restarts: int, times: int = 1) -> Cell:
+    """The same attack with other effort. Iterations are settings, so that what they give can be had again."""
+    assert cell.attack is not None
+    built: Attack = parts.build(cell.attack)
+    minutes, factor = None, float(times)
+    if restarts < 1:
+        raise SplitbenchError([Mistake("restarts", f"expected at least 1, got {restarts}")])
+    if budget is not None:
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(m|min|minutes?)?\s*", str(budget))
+        if found is None or float(found[1]) <= 0:
+            raise SplitbenchError(
+                [Mistake("budget", f"expected iterations such as 500 or minutes such as 2m, got {budget!r}")]
+            )
+        if found[2]:
+            minutes = float(found[1])
+        else:
+            factor *= float(found[1]) / max(built.iterations, 1)
+    if (budget is not None or times > 1) and not built.iterations:
+        raise SplitbenchError(f"{cell.attack.name} takes no iterations that could be limited or doubled")
+    settings = dict(cell.attack.settings)
+    for phase in built.phases:
+        if settings[phase]:
+            settings[phase] = max(1, round(settings[phase] * factor))
+    return replace(cell, attack=replace(cell.attack, settings=settings), restarts=restarts, minutes=minutes)
 
 
 def certificate_cells(cell: Cell) -> list[Cell]:
@@ -97,10 +135,18 @@ class Certificate:
         """Whether the attack works where nothing defends, so that failing here means something."""
         return self.undefended is not None and self.undefended >= self.bar
 
+    @property
+    def verdict(self) -> Literal["uncalibrated", "leaks", "hides"]:
+        """Whether more than half is recovered of what the attack gets undefended beyond the mean image."""
+        if not self.calibrated or self.value is None or self.undefended is None:
+            return "uncalibrated"
+        floor = self.floor or 0.0
+        return "leaks" if self.value - floor > (self.undefended - floor) / 2 else "hides"
+
 
 def certificate(outcome: Outcome, *, store: Path | str | None = None, metric: str = "ssim") -> Certificate:
     place = Store(store)
-    cell = _cell_of(outcome)
+    cell = Cell.from_document(dict(outcome.cell))
     floors = [c for c in certificate_cells(cell) if c.attack is not None and c.attack.name == "mean_image"]
 
     def value(row: Outcome | None) -> float | None:
@@ -129,15 +175,8 @@ def evaluate(*, run: str = "latest", store: Path | str | None = None, done: Watc
     mounted = [o for o in place.outcomes()[0] if o.run == key and o.kind == "attack" and o.role != "floor"]
     cells = [Cell(spec), *(attack_cell(name, key, place, {}) for name in floors)]
     finished = run_cells(cells, place, done=done)
-    further = [perform(_cell_of(outcome), place) for outcome in mounted]
+    further = [perform(Cell.from_document(dict(outcome.cell)), place) for outcome in mounted]
     return [f.outcome for f in [*finished, *further]]
-
-
-def _cell_of(outcome: Outcome) -> Cell:
-    document = outcome.cell
-    attack = document["attack"]
-    part = Part("attacks", attack["name"], attack["settings"], attack["version"])
-    return Cell(RunSpec.from_document(document["run"]), part, ThreatModel(**document["threat"]))
 
 
 def planned(document: Mapping[str, Any], scale: str, source: str = "") -> Recipe:

@@ -105,19 +105,35 @@ class Cell:
     run: RunSpec
     attack: Part | None = None
     threat: ThreatModel | None = None
+    restarts: int = 1  # of the attack, from other draws; the best of each image counts
+    minutes: float | None = None  # after which the attack is stopped; what it then has depends on the machine
 
     @cached_property
     def key(self) -> str:
-        if self.attack is None:
-            return self.run.key
-        threat = asdict(self.threat) if self.threat else None
-        return digest({"run": self.run.document(), "attack": self.attack.document(), "threat": threat})
+        return self.run.key if self.attack is None else digest(self.document())
+
+    def document(self) -> dict[str, Any]:
+        """As plain data: what the key of an attack is a digest of."""
+        document: dict[str, Any] = {"run": self.run.document()}
+        if self.attack is not None and self.threat is not None:
+            document |= {"attack": self.attack.document(), "threat": asdict(self.threat)}
+            effort = {"restarts": self.restarts, "minutes": self.minutes}
+            document |= {"effort": effort} if effort != {"restarts": 1, "minutes": None} else {}
+        return document
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Cell:
+        """The inverse of `document`."""
+        run, attack = RunSpec.from_document(document["run"]), document.get("attack")
+        if attack is None:
+            return cls(run)
+        return cls(run, _part("attacks", attack), ThreatModel(**document["threat"]), **document.get("effort", {}))
 
     @property
     def twin(self) -> Cell:
         """The same on the undefended run: what shows that an attack works at all."""
         threat = replace(self.threat, knowledge="none") if self.threat else None
-        return Cell(replace(self.run, defenses=(), protected=None), self.attack, threat)
+        return replace(self, run=replace(self.run, defenses=(), protected=None), threat=threat)
 
     def __str__(self) -> str:
         what = self.attack.name if self.attack else "train"

@@ -57,6 +57,7 @@ BLOCKS: dict[str, dict[str, Any]] = {
         "transcript": bool,
         "tampers": bool,
         "knowledge": Knowledge,
+        "rounds": Positive,
     },
     "table": {"rows": str, "columns": str, "metric": str, "caption": str},
 }
@@ -299,6 +300,14 @@ def grant(asked: Mapping[str, Any], run: RunSpec) -> ThreatModel:
     if threat.auxiliary > auxiliary:
         raise SplitbenchError(
             [Mistake("threat.auxiliary", f"grants {threat.auxiliary} samples, samples.auxiliary has {auxiliary}")]
+        )
+    if threat.transcript and not run.record:
+        raise SplitbenchError(
+            [
+                Mistake(
+                    "threat.transcript", "the run keeps no transcript; train it with `record: true`, or do not grant it"
+                )
+            ]
         )
     if topology.shares_labels and not threat.labels:
         raise SplitbenchError(

@@ -6,19 +6,23 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+
+from torch import Tensor
 
 from splitbench.bench import parts, runfolder
 from splitbench.bench.adversary import mount, refusal
 from splitbench.bench.outcome import Outcome, Score, Status
 from splitbench.bench.plan import Cell
 from splitbench.bench.prepare import Prepared, prepare
-from splitbench.bench.score import every_metric, leakage, utility
+from splitbench.bench.score import best_of, every_metric, leakage, utility
 from splitbench.bench.store import Store
 from splitbench.bench.train import Trained, train
+from splitbench.core.attack import Attack
 from splitbench.core.component import Part
 from splitbench.core.data import as_input
 from splitbench.core.errors import CellError, SplitbenchError
+from splitbench.core.progress import Budget, watching
 
 log = logging.getLogger(__name__)
 
@@ -102,19 +106,28 @@ def _attack(cell: Cell, store: Store, metrics: Sequence[Part]) -> Outcome:
     reason = refusal(cell, prepared)
     if reason is not None:
         return _outcome(cell, "skipped", reason, prepared)
-    recovered, attacked = mount(cell, trained)
-    guesses = {
-        k: v.contiguous() for k, v in (("inputs", recovered.inputs), ("labels", recovered.labels)) if v is not None
-    }
-    scores = leakage(prepared, guesses, every_metric(metrics), parts.build(cell.attack).readout)  # type: ignore[arg-type]
-    costs: dict[str, float] = {}
+    assert cell.attack is not None
+    attack: Attack = parts.build(cell.attack)
+    asked = _trained(cell.twin, store) if attack.asks == "twin" else trained
+    if isinstance(asked, str):
+        return _outcome(cell, "skipped", f"the undefended twin cannot be asked: {asked}", prepared)
+    looks: list[tuple[str, Tensor]] = []
+    budget = Budget(cell.minutes / cell.restarts, attack.iterations) if cell.minutes is not None else None
+    with watching(lambda when, guess: looks.append((when, guess[: runfolder.SHOWN].clone()))):
+        tries = [mount(cell, trained, restart=i, asked=asked, budget=budget) for i in range(cell.restarts)]
+    attacked = tries[0][1]
+    guesses = best_of(prepared, [recovered for recovered, _ in tries], attack.readout)
+    scores = leakage(prepared, guesses, every_metric(metrics), attack.readout)
+    costs: dict[str, float] = {"iterations": float(attack.iterations * cell.restarts)}
+    if budget is not None:
+        costs["stopped_early"] = float(budget.spent)
     if attacked is not trained:
         same = _identical(attacked, trained)
         costs["replay_identical"] = float(same)
         if not same:
             # What an active attack did to the task, as the client would notice it.
             costs |= {f"{s.metric}_under_attack": s.value for s in utility(attacked.prepared, every_metric())}
-    runfolder.save_recovered(store, cell.run.key, cell.key, guesses, as_input(prepared.evaluation.x))
+    runfolder.save_recovered(store, cell.run.key, cell.key, guesses, as_input(prepared.evaluation.x), looks)
     return _outcome(cell, "done", "", prepared, scores, costs)
 
 
@@ -164,9 +177,6 @@ def _outcome(
     costs: dict[str, float] | None = None,
 ) -> Outcome:
     spec = cell.run
-    document = {"run": spec.document()}
-    if cell.attack is not None and cell.threat is not None:
-        document |= {"attack": cell.attack.document(), "threat": asdict(cell.threat)}
     return Outcome(
         key=cell.key,
         run=spec.key,
@@ -183,7 +193,7 @@ def _outcome(
         attack=parts.label(cell.attack) if cell.attack else "",
         seed=spec.seed,
         created=time.time(),
-        cell=document,
+        cell=cell.document(),
         twin=cell.twin.key if cell.attack else "",
         bar=_bar(cell),
         provenance=runfolder.provenance(prepared) if prepared else {},

@@ -28,6 +28,7 @@ from splitbench.core.party import Party
 from splitbench.core.split import SplitModel
 from splitbench.core.wire import Message, Wire
 
+SHOWN = 12  # images in a picture
 PACKAGES = ("torch", "timm", "numpy", "safetensors", "transformers")
 
 
@@ -151,21 +152,37 @@ def _party(label: str) -> Party:
     return Party(role, int(label[len(role) :]))  # type: ignore[arg-type]
 
 
-def save_recovered(store: Store, run: str, key: str, tensors: Mapping[str, Tensor], truth: Tensor) -> None:
-    """The reconstructions of an attack, and a picture to look at: originals above, guesses below."""
+def save_recovered(
+    store: Store,
+    run: str,
+    key: str,
+    tensors: Mapping[str, Tensor],
+    truth: Tensor,
+    looks: Sequence[tuple[str, Tensor]] = (),
+) -> None:
+    """The reconstructions of an attack, and a picture to look at: originals above, guesses below.
+
+    So too what it had at several times on the way: originals, then one row a look, the last one lowest.
+    """
     folder = store.run_folder(run) / "attacks"
     store.put_beside(folder / f"{key}.safetensors", lambda path: save_file(dict(tensors), path))
-    if "inputs" in tensors and truth.dim() == 4:
-        store.put_beside(folder / f"{key}.png", lambda path: _picture(path, truth, tensors["inputs"]))
+    if "inputs" not in tensors or truth.dim() != 4:
+        return
+    store.put_beside(folder / f"{key}.png", lambda path: _picture(path, [truth, tensors["inputs"]]))
+    if looks:
+        named = {f"{i:03d} {when}": guess.contiguous() for i, (when, guess) in enumerate(looks)}
+        rows = [truth, *named.values(), tensors["inputs"]]
+        store.put_beside(folder / f"{key}.progress.safetensors", lambda path: save_file(named, path))
+        store.put_beside(folder / f"{key}.progress.png", lambda path: _picture(path, rows))
 
 
 def load_recovered(store: Store, run: str, key: str) -> dict[str, Tensor]:
     return _read(store.run_folder(run) / "attacks" / f"{key}.safetensors")
 
 
-def _picture(path: Path, truth: Tensor, guess: Tensor, most: int = 12) -> None:
-    rows = [torch.cat(list(images[:most].clamp(0, 1)), dim=2) for images in (truth, guess)]
-    grid = torch.cat(rows, dim=1)  # (C, 2H, most * W)
+def _picture(path: Path, rows: Sequence[Tensor]) -> None:
+    truth = rows[0]
+    grid = torch.cat([torch.cat(list(images[:SHOWN].clamp(0, 1)), dim=2) for images in rows], dim=1)
     pixels = (grid.permute(1, 2, 0) * 255).round().to(torch.uint8).numpy()
     if pixels.shape[2] == 1:
         pixels = np.repeat(pixels, 3, axis=2)

@@ -16,6 +16,7 @@ from splitbench.core.component import Part
 from splitbench.core.data import as_input
 from splitbench.core.metric import Metric
 from splitbench.core.randomness import generator
+from splitbench.core.view import Recovered
 from splitbench.core.wire import Wire
 
 Scorer = tuple[Part, Metric]
@@ -68,6 +69,24 @@ def leakage(
             n = len(prepared.evaluation)
             scores.append(Score(part.name, str(part.version), float(torch.mean(values)), n, each, name))
     return scores
+
+
+def best_of(prepared: Prepared, tries: Sequence[Recovered], readout: str) -> dict[str, Tensor]:
+    """Of several tries of one attack, the guess that is best for each image, by structural similarity.
+
+    The truth decides, as it does for the worst case over attacks: what some try recovers has leaked.
+    """
+    first = tries[0]
+    guesses = {"inputs": first.inputs, "labels": first.labels}
+    if len(tries) > 1 and first.inputs is not None and prepared.data.modality == "image":
+        inputs = torch.stack([t.inputs for t in tries if t.inputs is not None])  # (R, N, C, H, W)
+        part, _ = parts.resolve("metrics", "ssim", "metric")
+        assert part is not None
+        ssim: Metric = parts.build(part)
+        truth = as_input(prepared.evaluation.x)
+        values = torch.stack([ssim(READOUTS[readout](guess), truth) for guess in inputs])
+        guesses["inputs"] = inputs[values.argmax(0), torch.arange(len(truth))]
+    return {name: guess.contiguous() for name, guess in guesses.items() if guess is not None}
 
 
 def _clamp(x: Tensor) -> Tensor:

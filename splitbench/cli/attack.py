@@ -30,6 +30,12 @@ def attack(
         str | None, typer.Option(help="Of the defense: none, family (guesses its secret) or exact (holds it).")
     ] = None,
     tampers: Annotated[bool | None, typer.Option(help="Whether the server is malicious [default: no].")] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="How often it was sent each image, defended anew [default: once].")
+    ] = None,
+    budget: Annotated[str | None, typer.Option(help="Iterations (500) or minutes (2m) it may take.")] = None,
+    restarts: Annotated[int, typer.Option(help="Tries from other draws; the best of each image counts.")] = 1,
+    double: Annotated[bool, typer.Option(help="Then take twice the iterations, and see whether it matters.")] = False,
     store: StorePath = None,
     json: Json = False,
 ) -> None:
@@ -44,6 +50,7 @@ def attack(
         "labels": labels,
         "tampers": tampers,
         "knowledge": knowledge,
+        "rounds": rounds,
     }
     given = assign(context.meta["settings"], [("attack", "attacks", name)], context.meta["options"])
 
@@ -51,7 +58,11 @@ def attack(
 
     threat = {key: value for key, value in asked.items() if value is not None}
     with showing_progress():
-        outcome = calls.attack(given["attack"], run=run, store=store, **threat)
+        effort = {"budget": budget, "restarts": restarts}
+        outcome = calls.attack(given["attack"], run=run, store=store, **effort, **threat)  # type: ignore[arg-type]
+        further = None
+        if double and outcome.status == "done":
+            further = calls.attack(given["attack"], run=run, store=store, double=True, **effort, **threat)  # type: ignore[arg-type]
     if json:
         print_json({"run": outcome.run, "key": outcome.key, "status": outcome.status, "reason": outcome.reason,
                     "scores": outcome.ranked, "costs": outcome.costs})  # fmt: skip
@@ -67,6 +78,15 @@ def attack(
         if not seen.calibrated:
             reached = "nothing" if seen.undefended is None else f"{seen.undefended:.3f}"
             out().print(f"[yellow]uncalibrated[/]: undefended it reaches {reached}, its bar is {seen.bar:g}")
+        if further is not None:
+            again = calls.certificate(further, store=store)
+            same = (
+                "the same verdict"
+                if again.verdict == seen.verdict
+                else f"[yellow]another verdict[/]: not {seen.verdict}"
+            )
+            shown = "nothing" if again.value is None else f"ssim {again.value:.3f}"
+            out().print(f"twice the iterations: {shown}, {same}, {again.verdict}")
         out().print(f"{scores}  over {len(outcome.samples)} images ({outcome.costs['seconds']:.0f} s)")
         out().print(f"[dim]picture: {calls.picture(outcome, store)}[/]", soft_wrap=True)
     else:

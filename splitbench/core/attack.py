@@ -24,6 +24,16 @@ class Attack(Component):
     """The SSIM it must reach undefended, by data set ("*": any other), to say anything about a defense."""
     modality: ClassVar[str | None] = "image"  # the data it works on; None: any
 
+    phases: ClassVar[tuple[str, ...]] = ()  # the settings that count iterations: what a budget limits
+    asks: ClassVar[Literal["client", "twin"]] = (
+        "client"  # whom queries reach: the client, or that of the undefended twin
+    )
+
+    @property
+    def iterations(self) -> int:
+        """How many steps it takes after it has heard everything."""
+        return sum(getattr(self, phase) for phase in self.phases)
+
     def lacks(self, threat: ThreatModel) -> str | None:
         """What this adversary lacks for the attack, as a sentence; override where needs have alternatives."""
         return threat.lacks(self.needs)

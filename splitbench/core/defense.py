@@ -34,6 +34,13 @@ class Defense(Component):
         """
         return Defense() if rung == "none" else self
 
+    def merge(self, rounds: Tensor) -> Tensor:
+        """What an adversary that imagines this makes of the same samples sent several times (R, N, ...).
+
+        The mean undoes noise that is drawn anew; override where another statistic undoes more.
+        """
+        return rounds.mean(0)
+
     def prepare(self, model: SplitModel) -> SplitModel:
         """Change the network before training (replace batch norm, wrap the client)."""
         return model

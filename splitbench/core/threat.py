@@ -20,6 +20,7 @@ class ThreatModel:
     transcript: bool = False  # it kept what passed during training
     tampers: bool = False  # false: honest but curious
     knowledge: Knowledge = "none"  # of the defense: that it is there and guesses its secret, or holds the secret
+    rounds: int = 1  # how often it was sent each target, defended anew each time
 
     def lacks(self, needed: ThreatModel) -> str | None:
         """What is missing for an attack with these needs, as a sentence, or None if nothing is."""

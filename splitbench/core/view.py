@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import torch
 from torch import Generator, Tensor, nn
 
 from splitbench.core.defense import Defense
@@ -64,7 +65,7 @@ class View:
     """Everything granted to an adversary, and nothing else. What a threat model denies is None or empty."""
 
     threat: ThreatModel
-    targets: Tensor  # (N, ...) smashed data of the samples to recover
+    targets: Tensor  # (N, ...) smashed data of the samples to recover, merged if they were sent several times
     shape: tuple[int, ...]  # of one input, (C, H, W) for images
     classes: int
     stages: Sequence[nn.Module]  # the adversary's own: a copy of the server's layers
@@ -76,8 +77,13 @@ class View:
     defense: Defense = field(default_factory=Defense)  # as the adversary imagines it
 
     def imagine(self, z: Tensor, generator: Generator | None) -> Tensor:
-        """What the adversary's own smashed data would be after the defense it imagines; differentiable."""
-        return self.defense.outgoing(Message(0, CLIENT, SERVER, "smashed", 0, z), generator).tensor
+        """What the adversary's own smashed data would be after the defense it imagines; differentiable.
+
+        Where the targets are merged from several rounds, so is this.
+        """
+        message = Message(0, CLIENT, SERVER, "smashed", 0, z)
+        drawn = [self.defense.outgoing(message, generator).tensor for _ in range(self.threat.rounds)]
+        return drawn[0] if len(drawn) == 1 else self.defense.merge(torch.stack(drawn))
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
+from splitbench.core.attack import ActiveAttack
 from splitbench.core.party import CLIENT, SERVER
 from splitbench.core.randomness import generator, seeded
 from splitbench.core.threat import ThreatModel
@@ -54,6 +56,7 @@ def images(count: int, seed: int) -> tuple[Tensor, Tensor]:
 class Scene:
     view: View
     truth: Tensor
+    client: nn.Module
     messages: Sequence[Message] = ()  # what an online attack would hear during training
 
 
@@ -81,8 +84,27 @@ def scene(make: Callable[[], nn.Module], threat: ThreatModel | None = None, targ
                 query=query if threat.queries else None,
             ),
             truth,
+            client,
             [_message(step, client(images(32, 3 + step)[0])) for step in range(16)],
         )
+
+
+def hijacked(attack: ActiveAttack, made: Scene, draws: Generator, steps: int = 60) -> Scene:
+    """The scene after its client was trained by what the attack sends it."""
+    client = copy.deepcopy(made.client).requires_grad_(True).train()
+    attack.begin(replace(made.view, targets=made.view.targets[:0]), draws)
+    parameters = list(client.parameters())
+    optimizer = torch.optim.Adam(parameters or [nn.Parameter(torch.zeros(0))], 1e-2)
+    for step in range(steps):
+        z = client(images(32, 3 + step)[0])
+        attack.hear(_message(step, z.detach()))
+        sent = attack.tamper(Message(step, SERVER, CLIENT, "gradient", 0, torch.zeros_like(z))).tensor
+        if parameters:
+            optimizer.zero_grad()
+            z.backward(sent)
+            optimizer.step()
+    with torch.no_grad():
+        return replace(made, view=replace(made.view, targets=client.eval()(made.truth).clone()), client=client)
 
 
 def _message(step: int, z: Tensor) -> Message:

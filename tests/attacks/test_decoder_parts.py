@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from splitbench.attacks._decoders import Decoder
-from splitbench.attacks._fit import Training, decoded, trained_decoder
+from splitbench.attacks._fit import Pairs, Training, decoded, trained_decoder
 from splitbench.attacks._grid import Grid
 from splitbench.attacks._linear import LinearInverse
 from splitbench.core.errors import SplitbenchError
@@ -56,7 +56,7 @@ def test_what_is_no_image_is_refused():
 def test_any_shape_becomes_images_of_any_shape(smashed, image, count):
     z, x = torch.randn(count, *smashed, generator=generator(0)), torch.rand(count, *image, generator=generator(1))
     with seeded(0):
-        decoder = trained_decoder(z, x, Training(2, 4, 1e-3, 8, 1, 0.03, 0.1), generator(2), "test")
+        decoder = trained_decoder(Pairs(z, x), Training(2, 4, 1e-3, 8, 1, 0.03, 0.1), generator(2), "test")
     found = decoded(decoder, z)
     assert found.shape == x.shape
     assert found.min() >= 0
@@ -111,6 +111,8 @@ def test_training_finds_what_is_not_linear_even_where_neighbours_tell_nothing():
     errors = []
     for steps in (0, 200):
         with seeded(1):
-            decoder = trained_decoder(z[:1000], x[:1000], Training(steps, 32, 3e-3, 16, 2, 0.0), generator(11), "test")
+            decoder = trained_decoder(
+                Pairs(z[:1000], x[:1000]), Training(steps, 32, 3e-3, 16, 2, 0.0), generator(11), "test"
+            )
         errors.append(float((decoded(decoder, z[1000:]) - x[1000:]).square().mean()))
     assert errors[1] < 0.6 * errors[0]

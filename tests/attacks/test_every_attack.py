@@ -12,12 +12,12 @@ from torch import Tensor
 
 from splitbench.bench.score import READOUTS
 from splitbench.core import registry
-from splitbench.core.attack import Attack, OnlineAttack
+from splitbench.core.attack import ActiveAttack, Attack, OnlineAttack
 from splitbench.core.component import settings_of
 from splitbench.core.randomness import generator
 from splitbench.core.threat import ThreatModel
 from splitbench.metrics.ssim import SSIM
-from tests.attacks._scene import SIDE, Identity, Scene, Silence, convolution, scene
+from tests.attacks._scene import SIDE, Identity, Scene, Silence, convolution, hijacked, scene
 
 FLOORS = ("black", "class_mean", "mean_image", "nearest_auxiliary")
 NAMES = registry.names("attacks")
@@ -28,7 +28,12 @@ LOOKING = [name for name in NAMES if name not in FLOORS]
 QUICK: dict[str, dict[str, Any]] = {
     "inversion": {"steps": 60},
     "oracle_decoder": {"steps": 60},
+    "naive_decoder": {"steps": 60},
     "unsplit": {"outer": 30, "inner": 10, "lr": 0.02},
+    "fora": {"steps": 5, "decoder_steps": 60, "critic_width": 8},
+    "sdar": {"steps": 5, "decoder_steps": 60, "critic_width": 8},
+    "fsa": {"steps": 5, "decoder_steps": 60, "critic_width": 8, "features": 16},
+    "fsha": {"decoder_steps": 60, "critic_width": 8, "meet": 600},
 }
 # Who has neither data nor queries cannot be expected to undo layers it does not know on a handful of small images.
 OBLIVIOUS = ("unsplit",)
@@ -40,7 +45,9 @@ def attack(name: str) -> Any:
 
 def guess(name: str, made: Scene) -> Tensor:
     mounted, draws = attack(name), generator(0, name)
-    if isinstance(mounted, OnlineAttack):
+    if isinstance(mounted, ActiveAttack):
+        made = hijacked(mounted, made, draws)
+    elif isinstance(mounted, OnlineAttack):
         mounted.begin(made.view, draws)
         for message in made.messages:
             mounted.hear(message)
@@ -101,7 +108,7 @@ def test_it_names_its_paper_or_says_that_it_is_a_floor(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_unmet_need_is_a_sentence(name: str) -> None:
     mounted: Attack = attack(name)
-    everything = ThreatModel(True, True, 10**6, 10**6, True, True, "exact")
+    everything = ThreatModel(True, True, 10**6, 10**6, True, True, "exact", 9)
     assert mounted.lacks(everything) is None
     nothing = mounted.lacks(ThreatModel())
     assert nothing is None or nothing.startswith("needs ")

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from splitbench.attacks._shadow import shadow_client
+from splitbench.attacks._match import Matching, matched
 from splitbench.attacks.inversion import Inversion
 from splitbench.attacks.mean_image import MeanImage
 from splitbench.core.attack import Attack
@@ -60,7 +60,7 @@ def test_the_adversarys_copy_of_the_server_is_left_as_it_was() -> None:
         server = made.view.stages[0].train().requires_grad_(True)
         before = {name: value.clone() for name, value in server.state_dict().items()}
         with seeded(0):
-            shadow_client(made.view, 3, 16, 1e-3, 1.0, generator(0))
+            matched(stem(), made.view, Matching(3, 16, 1e-3, labels=1.0), generator(0))
         assert server.training
         assert all(parameter.grad is None for parameter in server.parameters())
         assert all(torch.equal(before[name], value) for name, value in server.state_dict().items())
@@ -75,7 +75,8 @@ def test_labels_help_also_where_the_server_does_not_hold_the_last_layers(attribu
             public = replace(public, y=nn.functional.one_hot(public.y, made.view.classes))
         middle = [nn.Conv2d(16, 5, 1)]
         with seeded(0):
-            client = shadow_client(replace(made.view, stages=middle, auxiliary=public), 3, 16, 1e-3, 1.0, generator(0))
+            view = replace(made.view, stages=middle, auxiliary=public)
+            client = matched(stem(), view, Matching(3, 16, 1e-3, labels=1.0), generator(0))
         assert client(public.x[:2]).shape == made.view.targets[:2].shape
         assert not client.training
 

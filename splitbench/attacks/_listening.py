@@ -1,0 +1,58 @@
+"""Attending a training to keep what was sent last."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import torch
+from torch import Generator, Tensor
+
+from splitbench.core.attack import OnlineAttack
+from splitbench.core.errors import CellError
+from splitbench.core.view import View
+from splitbench.core.wire import Message
+
+_KEPT = 2048  # samples: enough for a critic, few enough for a laptop
+
+
+@dataclass
+class Heard:
+    smashed: Tensor
+    step: int
+    labels: Tensor | None = None
+
+
+@dataclass
+class Listening(OnlineAttack):
+    """Keeps the last smashed data of the client whose targets are to be recovered, with their labels if sent."""
+
+    heard: deque[Heard] = field(default_factory=deque, init=False)
+
+    def begin(self, view: View, generator: Generator) -> None:
+        self.heard.clear()
+
+    def hear(self, message: Message) -> None:
+        if message.receiver.role != "server" or message.sender.index != 0:
+            return
+        if message.kind == "smashed":
+            self.heard.append(Heard(message.tensor.detach(), message.step))
+            while sum(len(each.smashed) for each in self.heard) - len(self.heard[0].smashed) >= _KEPT:
+                self.heard.popleft()
+        elif message.kind == "label" and self.heard and self.heard[-1].step == message.step:
+            self.heard[-1].labels = message.tensor.detach()
+
+    def observed(self, view: View) -> Tensor:
+        """What was kept and the targets themselves: real smashed data, whatever the images."""
+        pool = torch.cat([*(each.smashed for each in self.heard), view.targets])
+        if not bool(pool.isfinite().all()):
+            raise CellError(
+                f"{type(self).__name__}: the smashed data are not finite, so there is nothing to learn from"
+            )
+        return pool
+
+    def labels(self, view: View) -> Tensor | None:
+        """The labels of what is observed, where all of them are known."""
+        kept = [each.labels for each in self.heard]
+        known = [labels for labels in (*kept, view.labels) if labels is not None]
+        return torch.cat(known) if len(known) == len(kept) + 1 else None

@@ -1,0 +1,102 @@
+"""A client made up by an adversary that knows no more of the real one than the shape of what it sends."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from splitbench.attacks._grid import Grid, resized
+from splitbench.core.view import View
+
+_RIDGE = 1e-3  # relative to the mean square of what is seen
+
+
+class Substitute(nn.Module):
+    """Tiles of the image, seen with their neighbours, become features of the shape observed.
+
+    Linear but for `blocks` residual ones and, where nothing negative was ever seen, a rectifier at the end.
+    """
+
+    def __init__(self, grid: Grid, shape: tuple[int, ...], rectified: bool, blocks: int = 0) -> None:
+        super().__init__()
+        self.grid = grid
+        tall, wide = grid.tile(shape)
+        self.size = (tall * self.grid.height, wide * self.grid.width)
+        (tall_kernel, above), (wide_kernel, beside) = _window(tall, self.size[0]), _window(wide, self.size[1])
+        channels = self.grid.channels
+        layers: list[nn.Module] = [
+            nn.Conv2d(
+                shape[0],
+                channels,
+                (tall_kernel, wide_kernel),
+                stride=(tall, wide),
+                padding=(above, beside),
+                bias=False,
+            ),
+            nn.BatchNorm2d(channels),
+        ]
+        layers += [_Block(channels) for _ in range(blocks)]
+        if rectified:
+            layers.append(nn.ReLU())
+        self.layers = nn.Sequential(*layers)
+
+    @classmethod
+    def of(cls, view: View, observed: Tensor, blocks: int = 0) -> Substitute:
+        """For what was observed of the client's features, begun where it makes their means of the mean image.
+
+        From there moments find the client; from weights drawn at random they find one of many that look alike.
+        """
+        assert view.auxiliary is not None
+        made = cls(Grid.of(view.targets.shape[1:], view.shape), view.shape, rectified(observed), blocks)
+        made._begin(view.auxiliary.x.mean(0, keepdim=True), made.grid.maps(observed))
+        return made
+
+    @torch.no_grad()
+    def _begin(self, mean: Tensor, maps: Tensor) -> None:
+        """By ridge regression: one row a place, from what it sees of the mean image to the means of its features."""
+        conv, norm = self.layers[0], self.layers[1]
+        assert isinstance(conv, nn.Conv2d)
+        assert isinstance(norm, nn.BatchNorm2d)
+        if self.grid.height * self.grid.width == 1:
+            return  # a single row determines nothing
+        above, beside = (int(side) for side in conv.padding)
+        padded = F.pad(resized(mean, self.size), (beside, beside, above, above))
+        seen = F.unfold(padded, conv.kernel_size, stride=conv.stride)[0].T  # (places, values seen)
+        seen = (seen - seen.mean(0)).double()
+        wanted = maps.mean(0).flatten(1).T.double()  # (places, channels)
+        gram = seen.T @ seen
+        ridge = _RIDGE * gram.diagonal().mean().clamp_min(1e-12) * torch.eye(len(gram), dtype=gram.dtype)
+        weight = torch.linalg.solve(gram + ridge, seen.T @ (wanted - wanted.mean(0)))
+        conv.weight.copy_(weight.T.reshape(conv.weight.shape))
+        spread = maps.std((0, 2, 3))
+        norm.weight.copy_(spread.nan_to_num())
+        norm.bias.copy_(maps.mean((0, 2, 3)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.grid.smashed(self.layers(resized(x, self.size)))
+
+
+def rectified(observed: Tensor) -> bool:
+    """Whether features look as if a rectifier had made them: never negative, sometimes nothing."""
+    return bool((observed >= 0).all()) and bool((observed == 0).any())
+
+
+def _window(tile: int, side: int) -> tuple[int, int]:
+    """How far a place looks and how much of that is padding.
+
+    One place for the whole image sees all of it; of many, each sees half a neighbour on either side and a little more.
+    """
+    return (tile, 0) if tile == side else (2 * tile + 3, tile + 1)
+
+
+class _Block(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.change = nn.Sequential(
+            nn.ReLU(), nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        changed: Tensor = self.change(x)
+        return x + changed
