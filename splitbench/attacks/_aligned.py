@@ -13,7 +13,7 @@ from torch import Generator, Tensor, nn
 from splitbench.attacks._decoders import Decoder
 from splitbench.attacks._fit import Pairs, Training, Wanted, decoded, fitting_noise, trained_decoder
 from splitbench.attacks._listening import Listening
-from splitbench.attacks._match import Matching, imitated, matched, smashed_by
+from splitbench.attacks._match import Matching, imitated, matched, settled, smashed_by
 from splitbench.attacks._substitute import Substitute
 from splitbench.core.view import Recovered, View
 
@@ -40,7 +40,7 @@ class Aligned(Listening):
     def substitute(self, view: View, observed: Tensor, generator: Generator, blocks: int = 0) -> nn.Module:
         """A client of no known layers that sends what was observed, as far as moments tell."""
         how = Matching(self.warm, self.batch, self.warm_lr)
-        return matched(Substitute.of(view, observed, blocks), view, how, generator)
+        return matched(Substitute.of(view, observed, blocks), view, how, generator, self.earlier)
 
     def like(self, client: nn.Module, teacher: nn.Module, x: Tensor, generator: Generator) -> nn.Module:
         """A client of other layers that begins where the substitute has come to."""
@@ -70,7 +70,7 @@ class Aligned(Listening):
         assert view.auxiliary is not None
         x = view.auxiliary.x
         public, private = labels if labels is not None else (None, None)
-        pairs = Pairs(smashed_by(client.eval(), x), x, public, lambda z: view.imagine(z, generator))
+        pairs = Pairs(smashed_by(settled(client, x), x), x, public, lambda z: view.imagine(z, generator))
         wanted = Wanted(view.targets, private)
         how = self.training(self.fitting(pairs, client, view.targets))
         decoder = trained_decoder(pairs, how, generator, "decoder", wanted, further)

@@ -42,6 +42,10 @@ class Listening(OnlineAttack):
         elif message.kind == "label" and self.heard and self.heard[-1].step == message.step:
             self.heard[-1].labels = message.tensor.detach()
 
+    @property
+    def earlier(self) -> Tensor | None:
+        return torch.cat([each.smashed for each in self.heard]) if self.heard else None
+
     def observed(self, view: View) -> Tensor:
         """What was kept and the targets themselves: real smashed data, whatever the images."""
         pool = torch.cat([*(each.smashed for each in self.heard), view.targets])

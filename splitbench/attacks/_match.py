@@ -12,10 +12,11 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from splitbench.attacks._grid import Grid
-from splitbench.attacks._moments import Moments
+from splitbench.attacks._moments import PLACES_TO_CHOOSE, Moments
 from splitbench.core.progress import steps
 from splitbench.core.view import View
 
+_LOOKS, _LOOKED_AT = 6, 256  # times that a client is compared with what was sent earlier, and on how many images
 _CHANNELS = 512  # at most so many take part in moments: their covariances are a square matrix
 
 
@@ -29,10 +30,12 @@ class Matching:
     labels: float = 0.0  # weight of suiting the server's layers beside matching the targets
 
 
-def matched(client: nn.Module, view: View, how: Matching, generator: Generator) -> nn.Module:
+def matched(
+    client: nn.Module, view: View, how: Matching, generator: Generator, earlier: Tensor | None = None
+) -> nn.Module:
     """Train a client until the moments of what it sends are those of the targets.
 
-    Earlier smashed data would be more, but of a client that has since moved on.
+    Smashed data sent earlier are of a client that has since moved on, but there are more: they choose when to stop.
 
     What it sends is what passes the defense that the adversary imagines. `labels` weighs a second aim, that of PCAT
     (Gao and Zhang, USENIX Security 2023): to suit the server's layers, which stay as they are. Initialised from torch's
@@ -48,7 +51,21 @@ def matched(client: nn.Module, view: View, how: Matching, generator: Generator) 
     optimizer = adam([*client.parameters(), *(server.head.parameters() if server else ())], how.lr)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(how.steps, 1))
     batches = shuffled(len(x), how.batch, generator)
-    for _ in (bar := steps("shadow client", how.steps)):
+    judges = Moments.of(grid.maps(earlier)[:, some]) if earlier is not None and len(earlier) else None
+    best, chosen = math.inf, client.state_dict()
+
+    def look() -> None:
+        nonlocal best, chosen
+        if judges is not None:
+            with torch.no_grad():
+                seen = view.imagine(client(x[:_LOOKED_AT]), generator)
+                apart = Moments.of(grid.maps(seen)[:, some]).apart(judges, PLACES_TO_CHOOSE).item()
+            if apart < best:
+                best, chosen = apart, copy.deepcopy(client.state_dict())
+
+    for step in (bar := steps("shadow client", how.steps)):
+        if step % max(1, how.steps // _LOOKS) == 0:
+            look()
         picked = next(batches)
         z = view.imagine(client(x[picked]), generator)
         loss = Moments.of(grid.maps(z)[:, some]).apart(wanted)
@@ -60,6 +77,26 @@ def matched(client: nn.Module, view: View, how: Matching, generator: Generator) 
         optimizer.zero_grad()
         schedule.step()
         bar.saw("loss", loss)
+    look()
+    if judges is not None:
+        client.load_state_dict(chosen)
+    return settled(client, x)
+
+
+@torch.no_grad()
+def settled(client: nn.Module, x: Tensor) -> nn.Module:
+    """In evaluation mode, batch norm with the statistics of these images and not of those it saw while it changed."""
+    norms = [m for m in client.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.momentum is not None]
+    usual = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # the mean over all batches
+    client.train()
+    for part in torch.split(x, 256) if norms and len(x) > 1 else ():
+        if len(part) > 1:
+            client(part)
+    for norm, momentum in zip(norms, usual, strict=True):
+        norm.momentum = momentum
     return client.eval()
 
 
@@ -83,7 +120,7 @@ def imitated(client: nn.Module, teacher: nn.Module, x: Tensor, how: Matching, ge
         optimizer.zero_grad()
         schedule.step()
         bar.saw("error", loss)
-    return client.eval()
+    return settled(client, x)
 
 
 class Server:

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 _OFFSETS = ((0, 0), (0, 1), (1, 0))  # places whose channels are correlated with each other
-_PLACES = 10.0  # weight of the mean at each place, which alone tells a feature from its negative
+# Weight of the mean at each place, which alone tells a feature from its negative: to learn by, and to choose by, where
+# the means of other samples tell less.
+PLACES, PLACES_TO_CHOOSE = 10.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,10 @@ class Moments:
             products.append(a.flatten(1) @ b.flatten(1).T / max(a[0].numel(), 1))
         return cls(mean, torch.stack(products))
 
-    def apart(self, wanted: Moments) -> Tensor:
+    def apart(self, wanted: Moments, places: float = PLACES) -> Tensor:
         """How far these are from the wanted ones, in units of the wanted standard deviations."""
         spread = wanted.covariance[0].diagonal().sqrt()
         spread = spread.clamp(min=max(1e-3 * spread.max().item(), 1e-6))
-        places = ((self.mean - wanted.mean) / spread[:, None, None]).square().mean()
+        means = ((self.mean - wanted.mean) / spread[:, None, None]).square().mean()
         products = ((self.covariance - wanted.covariance) / torch.outer(spread, spread)).square()
-        return _PLACES * places + products.mean((1, 2)).sum()
+        return places * means + products.mean((1, 2)).sum()

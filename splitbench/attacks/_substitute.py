@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from splitbench.attacks._grid import Grid, resized
+from splitbench.attacks._moments import PLACES_TO_CHOOSE, Moments
 from splitbench.core.view import View
 
 _RIDGE = 1e-3  # relative to the mean square of what is seen
@@ -43,21 +44,51 @@ class Substitute(nn.Module):
 
     @classmethod
     def of(cls, view: View, observed: Tensor, blocks: int = 0) -> Substitute:
-        """For what was observed of the client's features, begun where it makes their means of the mean image.
+        """For what was observed of the client's features, begun as one that sends the pixels or as one that makes
+        their means of the mean image, whichever comes nearer.
 
         From there moments find the client; from weights drawn at random they find one of many that look alike.
         """
         assert view.auxiliary is not None
-        made = cls(Grid.of(view.targets.shape[1:], view.shape), view.shape, rectified(observed), blocks)
-        made._begin(view.auxiliary.x.mean(0, keepdim=True), made.grid.maps(observed))
-        return made
+        x, grid = view.auxiliary.x, Grid.of(view.targets.shape[1:], view.shape)
+        maps = grid.maps(observed)
+        regressed, plain = (cls(grid, view.shape, rectified(observed), blocks) for _ in range(2))
+        regressed._regress(x.mean(0, keepdim=True), maps)
+        plain._copy_pixels()
+        for made in (regressed, plain):
+            made._scale(maps)
+        wanted = Moments.of(maps)
+        with torch.no_grad():
+            regressed_apart, plain_apart = (
+                Moments.of(grid.maps(made(x[:256]))).apart(wanted, PLACES_TO_CHOOSE) for made in (regressed, plain)
+            )
+        return plain if plain_apart < regressed_apart else regressed
 
     @torch.no_grad()
-    def _begin(self, mean: Tensor, maps: Tensor) -> None:
-        """By ridge regression: one row a place, from what it sees of the mean image to the means of its features."""
-        conv, norm = self.layers[0], self.layers[1]
+    def _copy_pixels(self) -> None:
+        """Each channel is one pixel of the tile."""
+        conv = self.layers[0]
         assert isinstance(conv, nn.Conv2d)
+        tall, wide = (int(side) for side in conv.stride)
+        above, beside = (int(side) for side in conv.padding)
+        pixel = torch.arange(len(conv.weight)) % (conv.in_channels * tall * wide)
+        conv.weight.zero_()
+        colour, place = pixel // (tall * wide), pixel % (tall * wide)
+        conv.weight[torch.arange(len(pixel)), colour, above + place // wide, beside + place % wide] = 1.0
+
+    @torch.no_grad()
+    def _scale(self, maps: Tensor) -> None:
+        """Batch norm gives each channel the spread and the mean observed."""
+        norm = self.layers[1]
         assert isinstance(norm, nn.BatchNorm2d)
+        norm.weight.copy_(maps.std((0, 2, 3)).nan_to_num())
+        norm.bias.copy_(maps.mean((0, 2, 3)))
+
+    @torch.no_grad()
+    def _regress(self, mean: Tensor, maps: Tensor) -> None:
+        """By ridge regression: one row a place, from what it sees of the mean image to the means of its features."""
+        conv = self.layers[0]
+        assert isinstance(conv, nn.Conv2d)
         if self.grid.height * self.grid.width == 1:
             return  # a single row determines nothing
         above, beside = (int(side) for side in conv.padding)
@@ -69,9 +100,6 @@ class Substitute(nn.Module):
         ridge = _RIDGE * gram.diagonal().mean().clamp_min(1e-12) * torch.eye(len(gram), dtype=gram.dtype)
         weight = torch.linalg.solve(gram + ridge, seen.T @ (wanted - wanted.mean(0)))
         conv.weight.copy_(weight.T.reshape(conv.weight.shape))
-        spread = maps.std((0, 2, 3))
-        norm.weight.copy_(spread.nan_to_num())
-        norm.bias.copy_(maps.mean((0, 2, 3)))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.grid.smashed(self.layers(resized(x, self.size)))

@@ -17,7 +17,7 @@ from splitbench.attacks._autoencoder import autoencode
 from splitbench.attacks._critic import Critic, Norm, wasserstein
 from splitbench.attacks._fit import Pairs, Wanted, blurring, decoded, trained_decoder
 from splitbench.attacks._grid import Grid
-from splitbench.attacks._match import smashed_by
+from splitbench.attacks._match import settled, smashed_by
 from splitbench.attacks._substitute import Substitute, rectified
 from splitbench.core.progress import steps
 from splitbench.core.randomness import seeded
@@ -67,7 +67,9 @@ class FSA(Aligned):
             noise = self.fitting(pairs, nn.Sequential(encoder, there), view.targets)
             self._invert(pairs, back, features, noise, generator)
             self._sniff(there, back, features, observed, view, generator)
-            return self._decode(there.eval(), back.eval(), features, noise, view, generator)
+            settled(there, features)
+            settled(back, pairs.through(smashed_by(there, features)))
+            return self._decode(there, back, features, noise, view, generator)
 
     def _invert(self, pairs: Pairs, back: nn.Module, features: Tensor, noise: float, generator: Generator) -> None:
         """Half of the cycle by itself: from our features to theirs, blurred for what is wrong with them, and back."""

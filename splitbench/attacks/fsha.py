@@ -17,7 +17,7 @@ from splitbench.attacks._autoencoder import autoencode
 from splitbench.attacks._critic import Critic, Norm, wasserstein
 from splitbench.attacks._grid import Grid
 from splitbench.attacks._match import Matching, matched, smashed_by
-from splitbench.attacks._moments import Moments
+from splitbench.attacks._moments import PLACES_TO_CHOOSE, Moments
 from splitbench.attacks._substitute import Substitute
 from splitbench.core.attack import ActiveAttack
 from splitbench.core.randomness import seeded
@@ -101,7 +101,7 @@ class FSHA(Aligned, ActiveAttack):
             self.observed(view)  # must be finite
             against = self.hijack or self._prepare(view, view.targets, generator)
             pilot = self._nearest(against, view, generator)
-            matched(pilot, view, Matching(self.meet, self.batch, self.meet_lr), generator)
+            matched(pilot, view, Matching(self.meet, self.batch, self.meet_lr), generator, self.earlier)
             return self.decode(view, pilot, generator)
 
     def _nearest(self, against: Hijack, view: View, generator: Generator) -> nn.Module:
@@ -114,7 +114,11 @@ class FSHA(Aligned, ActiveAttack):
         for choice in choices:
             # A substitute's batch norm has seen nothing yet: it is compared as it is in training.
             choice.train(choice is choices[1])
-            apart.append(Moments.of(grid.maps(view.imagine(smashed_by(choice, x), generator))).apart(wanted).item())
+            apart.append(
+                Moments.of(grid.maps(view.imagine(smashed_by(choice, x), generator)))
+                .apart(wanted, PLACES_TO_CHOOSE)
+                .item()
+            )
         return choices[apart.index(min(apart))]
 
     def _prepare(self, view: View, sent: Tensor, generator: Generator) -> Hijack:

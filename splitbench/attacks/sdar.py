@@ -54,7 +54,7 @@ class SDAR(Aligned):
         real, public = self._real(view), self._public(view)
         with seeded(int(torch.randint(2**62, (), generator=generator)), "sdar"):
             how = Matching(self.warm, self.batch, self.warm_lr)
-            simulator = matched(view.template(), view, how, generator)
+            simulator = matched(view.template(), view, how, generator, self.earlier)
             self._simulate(simulator, real, public, view, generator)
             labels = None
             if public[1] is not None and view.labels is not None:
