@@ -50,7 +50,11 @@ def mount(
     noise = generator(cell.run.seed, *purpose)
     if isinstance(attack, OnlineAttack):
         trained = replay(attack, cell, noise)
-    with view_of(trained, cell.threat, asked=asked) as view, seeded(cell.run.seed, *purpose), limited(budget):
+    with (
+        view_of(trained, cell.threat, asked=asked, restart=restart) as view,
+        seeded(cell.run.seed, *purpose),
+        limited(budget),
+    ):
         recovered = attack.run(view, noise)
     _check(recovered, view, cell.attack.name)
     return recovered, trained
@@ -79,7 +83,9 @@ def replay(attack: OnlineAttack, cell: Cell, noise: torch.Generator) -> Trained:
 
 
 @contextmanager
-def view_of(trained: Trained, threat: ThreatModel, live: bool = False, asked: Trained | None = None) -> Iterator[View]:
+def view_of(
+    trained: Trained, threat: ThreatModel, live: bool = False, asked: Trained | None = None, restart: int = 0
+) -> Iterator[View]:
     """The adversary's view of a run; `live` shows the server's own layers as they change, for an online attack."""
     prepared, spec = trained.prepared, trained.prepared.spec
     victim = prepared.models[0]
@@ -106,7 +112,9 @@ def view_of(trained: Trained, threat: ThreatModel, live: bool = False, asked: Tr
             classes=prepared.data.classes,
             stages=server if live else [copy.deepcopy(stage).requires_grad_(False).eval() for stage in server],
             labels=targets.y.clone() if threat.labels and not live else None,
-            template=(lambda: template(spec, derive(spec.seed, "adversary", next(built))))
+            template=(
+                lambda: template(spec, derive(spec.seed, "adversary", *([restart] if restart else []), next(built)))
+            )
             if threat.architecture
             else None,
             auxiliary=Auxiliary(as_input(public.x[granted]), public.y[granted]) if threat.auxiliary else None,

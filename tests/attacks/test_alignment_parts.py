@@ -1,0 +1,137 @@
+"""What the aligning attacks are made of, against slow and obvious versions of the same."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from splitbench.attacks._critic import Critic, _penalty, fooling, judged
+from splitbench.attacks._fit import Pairs, fitting_noise
+from splitbench.attacks._grid import Grid
+from splitbench.attacks._match import settled, shuffled
+from splitbench.attacks._mmd import mk_mmd
+from splitbench.attacks._moments import Moments
+from splitbench.attacks._substitute import Substitute
+from splitbench.core.randomness import generator, seeded
+from tests.attacks._scene import images
+
+
+def slow_mmd(a: Tensor, b: Tensor) -> Tensor:
+    """Pair by pair, as the formula reads."""
+    every = [*a.flatten(1), *b.flatten(1)]
+    distances = [(p - q).square().sum() for i, p in enumerate(every) for j, q in enumerate(every) if i != j]
+    mean = torch.stack(distances).mean()
+
+    def kernel(p: Tensor, q: Tensor) -> Tensor:
+        return torch.stack([torch.exp(-(p - q).square().sum() / (2.0**k * mean)) for k in range(-3, 2)]).sum()
+
+    def within(rows: Tensor) -> Tensor:
+        pairs = [kernel(p, q) for i, p in enumerate(rows) for j, q in enumerate(rows) if i != j]
+        return torch.stack(pairs).mean()
+
+    across = torch.stack([kernel(p, q) for p in a.flatten(1) for q in b.flatten(1)]).mean()
+    return within(a.flatten(1)) + within(b.flatten(1)) - 2 * across
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(2, 6), st.integers(2, 6), st.integers(1, 5), st.integers(0, 2**31))
+def test_mk_mmd_by_gram_matrices_equals_the_loop_over_pairs(n: int, m: int, size: int, seed: int) -> None:
+    draws = generator(seed)
+    a, b = torch.randn(n, size, generator=draws).double(), 1 + torch.randn(m, size, generator=draws).double()
+    assert mk_mmd(a, b).item() == pytest.approx(slow_mmd(a, b).item(), abs=1e-9)
+
+
+def test_mk_mmd_is_large_for_different_sets_and_about_zero_for_like_ones() -> None:
+    draws = generator(0)
+    one, two = (torch.randn(64, 8, generator=draws) for _ in range(2))
+    assert abs(mk_mmd(one, two).item()) < 0.05 < mk_mmd(one, two + 1).item()
+
+
+class Slope(Critic):
+    """A critic whose slope is known: three times the sum of all features."""
+
+    def forward(self, z: Tensor, labels: Tensor | None = None) -> Tensor:
+        return 3 * z.flatten(1).sum(1)
+
+
+def test_the_penalty_is_about_the_slope_of_a_sample_or_of_each_of_its_channels() -> None:
+    critic = Slope(Grid(4, 2, 2), 4, 0)
+    real, made = torch.randn(5, 4, 2, 2), torch.randn(7, 4, 2, 2)
+    assert _penalty(critic, real, made, "flat", generator(0)).item() == pytest.approx((3 * 4 - 1) ** 2, rel=1e-5)
+    assert _penalty(critic, real, made, "per_channel", generator(0)).item() == pytest.approx((3 * 2 - 1) ** 2, rel=1e-5)
+
+
+def test_a_discriminator_in_doubt_has_the_loss_of_a_coin_and_labels_reach_it() -> None:
+    with seeded(0):
+        critic = Critic(Grid(4, 6, 6), 8, 1, labels=3)
+    z, one, two = torch.randn(5, 4, 6, 6), torch.eye(3)[[0] * 5], torch.eye(3)[[1] * 5]
+    assert not torch.equal(critic(z, one), critic(z, two))
+    for parameter in critic.parameters():
+        nn.init.zeros_(parameter)
+    assert judged(critic, (z, one), (z, two)).item() == pytest.approx(math.log(2))
+    assert fooling(critic, (z, one)).item() == pytest.approx(math.log(2))
+
+
+def test_moments_tell_a_feature_from_its_negative_and_from_its_neighbour() -> None:
+    x, _ = images(200, 0)
+    maps = torch.cat((x, 2 * x + 1), 1)
+    own = Moments.of(maps)
+    assert own.apart(own).item() == 0
+    assert Moments.of(-maps).apart(own).item() > 1
+    assert Moments.of(maps.flip(1)).apart(own).item() > 0.5
+    centred = maps - maps.mean((0, 2, 3), keepdim=True)
+    slow = torch.einsum("nchw,ndhw->cd", centred, centred) / centred[:, 0].numel()
+    torch.testing.assert_close(own.covariance[0], slow, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("smashed", "image"),
+    [((8, 14, 14), (1, 28, 28)), ((5, 7, 7), (3, 32, 32)), ((17, 6), (3, 16, 16)), ((12,), (1, 9, 9))],
+)
+def test_a_substitute_sends_what_was_observed_in_shape(smashed: tuple[int, ...], image: tuple[int, ...]) -> None:
+    for rectified in (False, True):
+        made = Substitute(Grid.of(smashed, image), image, rectified, blocks=1)
+        sent = made(torch.rand(3, *image))
+        assert sent.shape == (3, *smashed)
+        assert not rectified or bool((sent >= 0).all())
+        made._copy_pixels()  # whatever the shape, a pixel for each channel
+        conv = made.layers[0]
+        assert isinstance(conv, nn.Conv2d)
+        assert conv.weight.flatten(1).sum(1).tolist() == [1.0] * len(conv.weight)
+
+
+def test_batches_are_whole_and_every_row_comes_once_in_a_round() -> None:
+    batches = shuffled(10, 4, generator(0))
+    first = [next(batches) for _ in range(2)]
+    assert [len(rows) for rows in first] == [4, 4]
+    assert len(set(torch.cat(first).tolist())) == 8
+    few = shuffled(3, 8, generator(0))
+    assert sorted(next(few).tolist()) == [0, 1, 2]
+
+
+def test_settled_batch_norm_has_the_statistics_of_the_images() -> None:
+    x = 5 + 2 * torch.randn(300, 2, 4, 4, generator=generator(0))
+    norm = nn.BatchNorm2d(2)
+    settled(nn.Sequential(norm), x)
+    assert not norm.training
+    assert norm.momentum == 0.1
+    torch.testing.assert_close(norm.running_mean, x.mean((0, 2, 3)), atol=0.05, rtol=0)
+
+
+def test_noise_fits_what_is_wrong_with_a_client() -> None:
+    with seeded(0):
+        true = nn.Conv2d(1, 8, 5, padding=2).requires_grad_(False)
+        wrong = nn.Conv2d(1, 8, 5, padding=2).requires_grad_(False)
+        near = nn.Conv2d(1, 8, 5, padding=2).requires_grad_(False)
+        near.load_state_dict({k: v + 0.01 * torch.randn_like(v) for k, v in true.state_dict().items()})
+    x, _ = images(200, 0)
+    targets = true(images(32, 1)[0])
+    with seeded(1):
+        found = [fitting_noise(Pairs(client(x), x), client, targets) for client in (true, near, wrong)]
+    assert found[0] < 0.02
+    assert found[0] < found[1] < found[2]
