@@ -25,9 +25,9 @@ def files() -> dict[str, str]:
     return found
 
 
-def section(title: str) -> list[str]:
+def section(title: str, level: str = "###") -> list[str]:
     """The command lines under a heading."""
-    body = TEXT.split(f"### {title}\n")[1].split("\n### ")[0].split("\n## ")[0]
+    body = TEXT.split(f"\n{level} {title}\n")[1].split("\n### ")[0].split("\n## ")[0]
     lines = [line for block in re.findall(r"```sh\n(.*?)```", body, flags=re.DOTALL) for line in block.splitlines()]
     return [line.split("#")[0].strip() for line in lines]
 
@@ -98,3 +98,16 @@ def test_every_command_line_is_one_that_exists() -> None:
     used = {shlex.split(line)[1] for line in lines if line.startswith("splitbench")}
     assert used <= known
     assert known - used == {"run"} - used
+
+
+def test_attacks(splitbench: Command, here: Path) -> None:
+    assert splitbench("train", "--defense", "gaussian", "--sigma", "0.5", *SMALL, *QUICK, "--epochs", "1").code == 0
+    aligned = ["--warm", "2", "--steps", "1", "--decoder-steps", "2"]
+    quick = {"unsplit": ["--outer", "3", "--inner", "2"], "fsha": [*aligned, "--meet", "2"]}
+    lines = section("Attacks", "##")
+    assert len(lines) == 6
+    for line in lines:
+        said = run(splitbench, line, *quick.get(shlex.split(line)[2], aligned))
+        assert "ssim" in said
+        assert "undefended" in said
+        assert ("verdict" in said) == ("--double" in line)

@@ -17,21 +17,21 @@ def attack(
     ],
     run: RunId = "latest",
     queries: Annotated[
-        int | None, typer.Option(help="Inputs it may put through the client [default: one per auxiliary image].")
+        int | None, typer.Option(help="Inputs it may put through the client (default: one per auxiliary image).")
     ] = None,
-    auxiliary: Annotated[int | None, typer.Option(help="Public images it holds [default: all set aside].")] = None,
+    auxiliary: Annotated[int | None, typer.Option(help="Public images it holds (default: all set aside).")] = None,
     architecture: Annotated[
-        bool | None, typer.Option(help="Whether it knows the client's layers [default: yes].")
+        bool | None, typer.Option(help="Whether it knows the client's layers (default: yes).")
     ] = None,
     labels: Annotated[
-        bool | None, typer.Option(help="Whether it knows the labels [default: if they were sent].")
+        bool | None, typer.Option(help="Whether it knows the labels (default: if they were sent).")
     ] = None,
     knowledge: Annotated[
         str | None, typer.Option(help="Of the defense: none, family (guesses its secret) or exact (holds it).")
     ] = None,
-    tampers: Annotated[bool | None, typer.Option(help="Whether the server is malicious [default: no].")] = None,
+    tampers: Annotated[bool | None, typer.Option(help="Whether the server is malicious (default: no).")] = None,
     rounds: Annotated[
-        int | None, typer.Option(help="How often it was sent each image, defended anew [default: once].")
+        int | None, typer.Option(help="How often it was sent each image, defended anew (default: once).")
     ] = None,
     budget: Annotated[str | None, typer.Option(help="Iterations (500) or minutes (2m) it may take.")] = None,
     restarts: Annotated[int, typer.Option(help="Tries from other draws; the best of each image counts.")] = 1,

@@ -36,7 +36,7 @@ def listing(context: typer.Context, json: Json = False) -> None:
 @app.command()
 def fetch(
     name: Annotated[str, typer.Argument(help="A data set.")],
-    folder: Annotated[str | None, typer.Option(help="Where to put it [default: the user's cache].")] = None,
+    folder: Annotated[str | None, typer.Option(help="Where to put it (default: the user's cache).")] = None,
     json: Json = False,
 ) -> None:
     """Download the official files of a data set and check their digests."""

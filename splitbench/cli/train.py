@@ -24,7 +24,7 @@ def train(
     clients: Annotated[int, typer.Option(help="How many clients share the private data.")] = 1,
     partition: Annotated[str, typer.Option(help="iid or dirichlet.")] = "iid",
     alpha: Annotated[float, typer.Option(help="Of a Dirichlet partition; small is uneven.")] = 0.5,
-    protected: Annotated[int | None, typer.Option(help="How many clients defend themselves [default: all].")] = None,
+    protected: Annotated[int | None, typer.Option(help="How many clients defend themselves (default: all).")] = None,
     epochs: Annotated[int, typer.Option()] = 5,
     batch: Annotated[int, typer.Option(help="Samples a client puts into one step.")] = 64,
     lr: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
