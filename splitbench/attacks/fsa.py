@@ -51,6 +51,10 @@ class FSA(Aligned):
     norm: Norm = "flat"  # of the critics' slopes: over all features, or over the places of each channel
     cycle: Annotated[float, Ge(0)] = 10.0  # weight of coming back to where one started
 
+    @property
+    def iterations(self) -> int:
+        return super().iterations + 2 * (self.warm // 3)  # of the generator there and of the one back
+
     def run(self, view: View, generator: Generator) -> Recovered:
         assert view.auxiliary is not None
         x, observed = view.auxiliary.x, self.observed(view)

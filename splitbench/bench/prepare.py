@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -25,13 +26,13 @@ from splitbench.data._partition import partition
 
 
 def load_data(part: Part) -> DataSet:
-    """A data set, read once per process."""
-    return _load(part.name, json.dumps(part.settings, sort_keys=True))
+    """A data set, read once per process from the folders that are set."""
+    return _load(part.name, json.dumps(part.settings, sort_keys=True), tuple(folders()))
 
 
 @functools.lru_cache(maxsize=4)
-def _load(name: str, settings: str) -> DataSet:
-    data: DataSet = parts.build(Part("data", name, json.loads(settings))).load(folders())
+def _load(name: str, settings: str, places: tuple[Path, ...]) -> DataSet:
+    data: DataSet = parts.build(Part("data", name, json.loads(settings))).load(list(places))
     return data
 
 
