@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, ClassVar
 
-import torch
 from annotated_types import Ge, Gt
 from torch import Generator, Tensor, nn
 
@@ -23,6 +23,9 @@ class Aligned(Listening):
     """The settings and the last step of these attacks."""
 
     phases: ClassVar[tuple[str, ...]] = ("warm", "steps", "decoder_steps")
+    bars: ClassVar[Mapping[str, float]] = MappingProxyType(
+        {"mnist": 0.8, "fashion_mnist": 0.8, "cifar10": 0.7, "*": 0.6}
+    )
 
     steps: Annotated[int, Ge(0)] = 150  # of adversarial alignment
     batch: Annotated[int, Ge(2)] = 32  # samples a step; 64 to 256 in the papers
@@ -75,18 +78,3 @@ class Aligned(Listening):
         how = self.training(self.fitting(pairs, client, view.targets))
         decoder = trained_decoder(pairs, how, generator, "decoder", wanted, further)
         return Recovered(inputs=decoded(decoder, view.targets, private))
-
-
-def draw(pool: Tensor, batch: int, generator: Generator) -> Tensor:
-    """So many rows of a pool, each at most once."""
-    return pool[torch.randperm(len(pool), generator=generator)[:batch]]
-
-
-def descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-    """One step on the parameters of this optimiser alone: nobody else's gradients are computed."""
-    parameters = [p for group in optimizer.param_groups for p in group["params"] if p.numel()]
-    if not parameters:
-        return
-    for parameter, slope in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
-        parameter.grad = slope
-    optimizer.step()

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
+from splitbench.attacks._descent import descend, shuffled
 from splitbench.attacks._grid import Grid, resized
-from splitbench.attacks._match import shuffled
 from splitbench.core.progress import steps
 
 
@@ -37,8 +37,6 @@ def autoencode(
     for _ in (bar := steps(what, total)):
         images = x[next(batches)]
         loss = F.mse_loss(decoder(encoder(images)), images)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        descend(optimizer, loss)
         bar.saw("error", loss)
     return encoder.eval().requires_grad_(False)

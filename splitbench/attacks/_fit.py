@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from splitbench.attacks._decoders import Decoder
+from splitbench.attacks._descent import descend, shuffled
 from splitbench.attacks._grid import Grid
 from splitbench.attacks._linear import LinearInverse
-from splitbench.attacks._match import shuffled
 from splitbench.core.progress import show, steps
 
 Map = Callable[[Tensor], Tensor]
@@ -78,12 +78,13 @@ def trained_decoder(
     `further` is one more loss, of the decoder as it is.
     """
     aside = min(len(pairs) // 8, 256)
-    blurred = blurring(pairs.through(pairs.z), how.noise)
+    sent = pairs.through(pairs.z)
+    blurred = blurring(sent, how.noise)
     kept = pairs[-aside:] if aside else pairs  # too few to spare any
-    z_kept = blurred(pairs.through(kept.z))
+    z_kept = blurred(sent[-aside:])  # all of them, if none were spared
     pairs = pairs[: len(pairs) - aside]
     shape = tuple(pairs.x.shape[1:])
-    seen_once = blurred(pairs.through(pairs.z))
+    seen_once = blurred(sent[: len(pairs)])
     linear = LinearInverse(Grid.of(seen_once.shape[1:], shape), shape, seen_once, pairs.x)
     told = pairs.labels.shape[1] if pairs.labels is not None else 0
     decoder = Decoder(linear, how.width, how.blocks, told).to(pairs.x.device)
@@ -117,12 +118,11 @@ def trained_decoder(
         loss = _loss(inside + _LEAK * (guess - inside), seen.x, how.structure)
         if further is not None:
             loss = loss + further(decoder)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        descend(optimizer, loss)
         schedule.step()
         bar.saw("loss", loss)
-    look(how.steps)
+    else:
+        look(how.steps)
     return chosen
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
+from splitbench.attacks._descent import adam, descend, shuffled
 from splitbench.attacks._grid import Grid
 from splitbench.attacks._moments import PLACES_TO_CHOOSE, Moments
 from splitbench.core.progress import steps
@@ -71,10 +71,7 @@ def matched(
         loss = Moments.of(grid.maps(z)[:, some]).apart(wanted)
         if server is not None:
             loss = loss + how.labels * server.task(z, y[picked])
-        if loss.requires_grad:  # not where there is nothing to learn
-            loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        optimizer.zero_grad()
+        descend(optimizer, loss)
         schedule.step()
         bar.saw("loss", loss)
     look()
@@ -114,10 +111,7 @@ def imitated(client: nn.Module, teacher: nn.Module, x: Tensor, how: Matching, ge
         with torch.no_grad():
             wanted = teacher(images)
         loss = (grid.maps(client(images) - wanted) / spread).square().mean()
-        if loss.requires_grad:
-            loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        optimizer.zero_grad()
+        descend(optimizer, loss)
         schedule.step()
         bar.saw("error", loss)
     return settled(client, x)
@@ -139,20 +133,6 @@ class Server:
         if y.ndim == 2:  # attributes
             return F.binary_cross_entropy_with_logits(logits, y.float())
         return F.cross_entropy(logits, y)
-
-
-def shuffled(count: int, batch: int, generator: Generator) -> Iterator[Tensor]:
-    """Rows for ever, in a new order each time round; whole batches only, unless there are fewer rows than one."""
-    while True:
-        order = torch.randperm(count, generator=generator)
-        whole = order[: max(batch, count - count % batch)] if count >= batch else order
-        yield from torch.split(whole, batch)
-
-
-def adam(parameters: Iterable[nn.Parameter], lr: float) -> torch.optim.Adam:
-    """Of those that can be learned; a client without any is allowed, which torch is given one that never moves for."""
-    learned = [p for p in parameters if p.requires_grad]
-    return torch.optim.Adam(learned or [nn.Parameter(torch.zeros(0))], lr)
 
 
 @torch.no_grad()

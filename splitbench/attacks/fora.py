@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge, Gt, Le
 from torch import Generator, Tensor, nn
 
-from splitbench.attacks._aligned import Aligned, descend, draw
+from splitbench.attacks._aligned import Aligned
 from splitbench.attacks._critic import Critic, Norm, wasserstein
+from splitbench.attacks._descent import descend, draw, shuffled
 from splitbench.attacks._grid import Grid
-from splitbench.attacks._match import shuffled
 from splitbench.attacks._mmd import mk_mmd
 from splitbench.core.progress import steps
 from splitbench.core.randomness import seeded
@@ -34,9 +32,6 @@ class FORA(Aligned):
     """
 
     needs: ClassVar[ThreatModel] = ThreatModel(auxiliary=2)
-    bars: ClassVar[Mapping[str, float]] = MappingProxyType(
-        {"mnist": 0.8, "fashion_mnist": 0.8, "cifar10": 0.7, "*": 0.6}
-    )
 
     alignment: Annotated[float, Ge(0), Le(1)] = 0.8  # share of MK-MMD in the substitute's loss; the critic has the rest
     lr: Annotated[float, Gt(0)] = 1e-4  # of the substitute

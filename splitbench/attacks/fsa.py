@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Annotated, ClassVar
 
 import torch
@@ -12,9 +10,10 @@ import torch.nn.functional as F
 from annotated_types import Ge, Gt
 from torch import Generator, Tensor, nn
 
-from splitbench.attacks._aligned import Aligned, descend, draw
+from splitbench.attacks._aligned import Aligned
 from splitbench.attacks._autoencoder import autoencode
 from splitbench.attacks._critic import Critic, Norm, wasserstein
+from splitbench.attacks._descent import descend, draw
 from splitbench.attacks._fit import Pairs, Wanted, blurring, decoded, trained_decoder
 from splitbench.attacks._grid import Grid
 from splitbench.attacks._match import settled, smashed_by
@@ -38,9 +37,6 @@ class FSA(Aligned):
 
     needs: ClassVar[ThreatModel] = ThreatModel(auxiliary=2)
     phases: ClassVar[tuple[str, ...]] = ("encoder_steps", "warm", "steps", "decoder_steps")
-    bars: ClassVar[Mapping[str, float]] = MappingProxyType(
-        {"mnist": 0.8, "fashion_mnist": 0.8, "cifar10": 0.7, "*": 0.6}
-    )
 
     steps: Annotated[int, Ge(0)] = 100  # of the CycleGAN
     features: Annotated[int, Ge(1)] = 64  # channels of the adversary's encoder; 32 in the paper's code
@@ -71,9 +67,9 @@ class FSA(Aligned):
             noise = self.fitting(pairs, nn.Sequential(encoder, there), view.targets)
             self._invert(pairs, back, features, noise, generator)
             self._sniff(there, back, features, observed, view, generator)
-            settled(there, features)
-            settled(back, pairs.through(smashed_by(there, features)))
-            return self._decode(there, back, features, noise, view, generator)
+            theirs_again = smashed_by(settled(there, features), features)
+            settled(back, pairs.through(theirs_again))
+            return self._decode(theirs_again, back, noise, view, generator)
 
     def _invert(self, pairs: Pairs, back: nn.Module, features: Tensor, noise: float, generator: Generator) -> None:
         """Half of the cycle by itself: from our features to theirs, blurred for what is wrong with them, and back."""
@@ -116,11 +112,8 @@ class FSA(Aligned):
             judged = [wasserstein(c, r, m.detach(), self.penalty, self.norm, generator) for c, r, m in sides]
             descend(on_critics, judged[0] + judged[1])
 
-    def _decode(
-        self, there: nn.Module, back: nn.Module, features: Tensor, noise: float, view: View, generator: Generator
-    ) -> Recovered:
+    def _decode(self, theirs: Tensor, back: nn.Module, noise: float, view: View, generator: Generator) -> Recovered:
         assert view.auxiliary is not None
-        theirs = smashed_by(there, features)
         blurred = blurring(view.imagine(theirs, generator), noise)
 
         @torch.no_grad()

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge, Gt
 from torch import Generator, Tensor, nn
 
-from splitbench.attacks._aligned import Aligned, descend, draw
+from splitbench.attacks._aligned import Aligned
 from splitbench.attacks._autoencoder import autoencode
 from splitbench.attacks._critic import Critic, Norm, wasserstein
+from splitbench.attacks._descent import descend, draw
 from splitbench.attacks._grid import Grid
 from splitbench.attacks._match import Matching, matched, smashed_by
 from splitbench.attacks._moments import PLACES_TO_CHOOSE, Moments
@@ -52,9 +51,6 @@ class FSHA(Aligned, ActiveAttack):
 
     needs: ClassVar[ThreatModel] = ThreatModel(auxiliary=2, tampers=True)
     phases: ClassVar[tuple[str, ...]] = ("meet", "decoder_steps")
-    bars: ClassVar[Mapping[str, float]] = MappingProxyType(
-        {"mnist": 0.8, "fashion_mnist": 0.8, "cifar10": 0.7, "*": 0.6}
-    )
 
     steps: Annotated[int, Ge(1)] = 1  # of the critic for each of the client's
     warm: Annotated[int, Ge(0)] = 200  # steps of training the pilot before the client's first
@@ -98,18 +94,18 @@ class FSHA(Aligned, ActiveAttack):
 
     def run(self, view: View, generator: Generator) -> Recovered:
         with seeded(int(torch.randint(2**62, (), generator=generator)), "fsha"):
-            self.observed(view)  # must be finite
+            observed = self.observed(view)
             against = self.hijack or self._prepare(view, view.targets, generator)
-            pilot = self._nearest(against, view, generator)
+            pilot = self._nearest(against, view, observed, generator)
             matched(pilot, view, Matching(self.meet, self.batch, self.meet_lr), generator, self.earlier)
             return self.decode(view, pilot, generator)
 
-    def _nearest(self, against: Hijack, view: View, generator: Generator) -> nn.Module:
+    def _nearest(self, against: Hijack, view: View, observed: Tensor, generator: Generator) -> nn.Module:
         """The pilot, or, where the client did not follow it, a substitute for the client as it is."""
         assert view.auxiliary is not None
         grid, x = against.critic.grid, view.auxiliary.x
         wanted = Moments.of(grid.maps(view.targets))
-        choices = [copy.deepcopy(against.pilot).requires_grad_(True), Substitute.of(view, self.observed(view)).eval()]
+        choices = [copy.deepcopy(against.pilot).requires_grad_(True), Substitute.of(view, observed)]
         apart = []
         for choice in choices:
             # A substitute's batch norm has seen nothing yet: it is compared as it is in training.

@@ -16,5 +16,4 @@ class NaiveDecoder(OracleDecoder):
     `oracle_decoder`, as FORA trains beside itself (https://arxiv.org/abs/2405.04115), it tells hiding from confusing.
     """
 
-    role: ClassVar[Literal["attack", "floor", "bound"]] = "bound"
     asks: ClassVar[Literal["client", "twin"]] = "twin"

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Ge, Gt, Le
 from torch import Generator, Tensor, nn
 
-from splitbench.attacks._aligned import Aligned, descend
+from splitbench.attacks._aligned import Aligned
 from splitbench.attacks._critic import Critic, Seen, fooling, judged
 from splitbench.attacks._decoders import Decoder
+from splitbench.attacks._descent import adam, descend, shuffled
 from splitbench.attacks._grid import Grid
 from splitbench.attacks._labels import as_numbers
-from splitbench.attacks._match import Matching, Server, adam, matched, shuffled
+from splitbench.attacks._match import Matching, Server, matched
 from splitbench.core.progress import steps
 from splitbench.core.randomness import seeded
 from splitbench.core.threat import ThreatModel
@@ -37,9 +37,6 @@ class SDAR(Aligned):
     """
 
     needs: ClassVar[ThreatModel] = ThreatModel(architecture=True, auxiliary=2)
-    bars: ClassVar[Mapping[str, float]] = MappingProxyType(
-        {"mnist": 0.8, "fashion_mnist": 0.8, "cifar10": 0.7, "*": 0.6}
-    )
 
     steps: Annotated[int, Ge(0)] = 60  # of simulator and feature discriminator; 20,000 in the paper
     lr: Annotated[float, Gt(0)] = 1e-3  # of the simulator

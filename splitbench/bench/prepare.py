@@ -27,12 +27,12 @@ from splitbench.data._partition import partition
 
 def load_data(part: Part) -> DataSet:
     """A data set, read once per process from the folders that are set."""
-    return _load(part.name, json.dumps(part.settings, sort_keys=True), tuple(folders()))
+    return _load(part.name, json.dumps(part.settings, sort_keys=True), folders())
 
 
 @functools.lru_cache(maxsize=4)
 def _load(name: str, settings: str, places: tuple[Path, ...]) -> DataSet:
-    data: DataSet = parts.build(Part("data", name, json.loads(settings))).load(list(places))
+    data: DataSet = parts.build(Part("data", name, json.loads(settings))).load(places)
     return data
 
 

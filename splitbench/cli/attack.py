@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
 import typer
 
@@ -56,13 +57,13 @@ def attack(
 
     from splitbench.bench import calls
 
-    threat = {key: value for key, value in asked.items() if value is not None}
+    threat: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
     with showing_progress():
-        effort = {"budget": budget, "restarts": restarts}
-        outcome = calls.attack(given["attack"], run=run, store=store, **effort, **threat)  # type: ignore[arg-type]
+        mount = partial(calls.attack, given["attack"], run=run, store=store, budget=budget, restarts=restarts, **threat)
+        outcome = mount()
         further = None
         if double and outcome.status == "done":
-            further = calls.attack(given["attack"], run=run, store=store, double=True, **effort, **threat)  # type: ignore[arg-type]
+            further = mount(double=True)
     if json:
         print_json({"run": outcome.run, "key": outcome.key, "status": outcome.status, "reason": outcome.reason,
                     "scores": outcome.ranked, "costs": outcome.costs})  # fmt: skip

@@ -91,6 +91,10 @@ class Composed(Defense):
     def known(self, rung: Knowledge, observed: Tensor) -> Defense:
         return Composed(tuple(part.known(rung, observed) for part in self.parts), self.clients)
 
+    def merge(self, rounds: Tensor) -> Tensor:
+        # What undoes one defense is not known to undo several: then the mean, as for any.
+        return self.parts[0].merge(rounds) if len(self.parts) == 1 else super().merge(rounds)
+
     def prepare(self, model: SplitModel) -> SplitModel:
         for part in self.parts:
             model = part.prepare(model)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from splitbench.attacks._critic import Critic, _penalty, fooling, judged
+from splitbench.attacks._descent import shuffled
 from splitbench.attacks._fit import Pairs, fitting_noise
 from splitbench.attacks._grid import Grid
-from splitbench.attacks._match import settled, shuffled
+from splitbench.attacks._match import settled
 from splitbench.attacks._mmd import mk_mmd
 from splitbench.attacks._moments import Moments
 from splitbench.attacks._substitute import Substitute

@@ -14,12 +14,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from splitbench.attacks._aligned import descend, draw
 from splitbench.attacks._critic import Critic, wasserstein
+from splitbench.attacks._descent import descend, draw
 from splitbench.attacks._grid import Grid
 from splitbench.attacks._mmd import mk_mmd
 from splitbench.attacks._substitute import Substitute
 from splitbench.attacks.unsplit import UnSplit
+from splitbench.bench.score import READOUTS
 from splitbench.core.randomness import generator, seeded
 from splitbench.core.threat import ThreatModel
 from splitbench.core.view import View
@@ -104,15 +105,12 @@ def test_unsplit_recovers_all_images_at_once(benchmark: Any, shape: tuple[int, i
     seconds = least({"loop": loop, "together": together})
     benchmark.pedantic(together, rounds=1)
     ratio = (seconds["loop"] / few) / (seconds["together"] / IMAGES)
-    ssim = {name: SSIM()(_stretched(guess), images[: len(guess)]).mean().item() for name, guess in found.items()}
+    ssim = {
+        name: SSIM()(READOUTS["minmax"](guess), images[: len(guess)]).mean().item() for name, guess in found.items()
+    }
     print(f"\n{shape}: {ratio:.1f} times as many images a second; ssim {ssim['together']:.3f}, loop {ssim['loop']:.3f}")
     benchmark.extra_info.update(ratio=ratio, **ssim)
     assert ratio >= times
-
-
-def _stretched(x: Tensor) -> Tensor:
-    low, high = x.amin((1, 2, 3), keepdim=True), x.amax((1, 2, 3), keepdim=True)
-    return (x - low) / (high - low).clamp_min(1e-12)
 
 
 def fora_sides(width: int, blocks: int, batch: int) -> dict[str, Callable[[], Any]]:

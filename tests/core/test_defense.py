@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import nn
 
@@ -69,3 +71,17 @@ def test_penalties_add_up_and_those_that_have_none_count_nothing():
 def test_one_part_that_mixes_is_enough_for_a_mixer():
     assert not Composed((Marked("a", []),)).mixes
     assert Composed((Marked("a", []), Marked("b", [], mixes=True))).mixes
+
+
+@dataclass(frozen=True)
+class Largest(Defense):
+    """What was sent several times is best read off its largest value."""
+
+    def merge(self, rounds: torch.Tensor) -> torch.Tensor:
+        return rounds.amax(0)
+
+
+def test_a_defense_says_how_several_rounds_are_merged_and_of_several_defenses_it_is_the_mean() -> None:
+    rounds = torch.tensor([[1.0], [5.0]])
+    assert Composed((Largest(),)).merge(rounds).item() == 5
+    assert Composed(()).merge(rounds).item() == Composed((Largest(), Largest())).merge(rounds).item() == 3
