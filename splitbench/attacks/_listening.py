@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
@@ -12,8 +13,6 @@ from splitbench.core.attack import OnlineAttack
 from splitbench.core.errors import CellError
 from splitbench.core.view import View
 from splitbench.core.wire import Message
-
-_KEPT = 2048  # samples: enough for a critic, few enough for a laptop
 
 
 @dataclass
@@ -27,6 +26,8 @@ class Heard:
 class Listening(OnlineAttack):
     """Keeps the last smashed data of the client whose targets are to be recovered, with their labels if sent."""
 
+    recalls: ClassVar[int | None] = 2048  # samples: enough for a critic, few enough for a laptop
+
     heard: deque[Heard] = field(default_factory=deque, init=False)
 
     def begin(self, view: View, generator: Generator) -> None:
@@ -37,7 +38,8 @@ class Listening(OnlineAttack):
             return
         if message.kind == "smashed":
             self.heard.append(Heard(message.tensor.detach(), message.step))
-            while sum(len(each.smashed) for each in self.heard) - len(self.heard[0].smashed) >= _KEPT:
+            assert self.recalls is not None
+            while sum(len(each.smashed) for each in self.heard) - len(self.heard[0].smashed) >= self.recalls:
                 self.heard.popleft()
         elif message.kind == "label" and self.heard and self.heard[-1].step == message.step:
             self.heard[-1].labels = message.tensor.detach()

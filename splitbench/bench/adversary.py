@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,7 +12,7 @@ from dataclasses import replace
 import torch
 
 from splitbench.bench import parts
-from splitbench.bench.plan import Cell
+from splitbench.bench.plan import Cell, RunSpec
 from splitbench.bench.prepare import Prepared, prepare, template
 from splitbench.bench.train import Trained, smash, train
 from splitbench.core.attack import ActiveAttack, Attack, OnlineAttack
@@ -63,6 +64,13 @@ def mount(
 def replay(attack: OnlineAttack, cell: Cell, noise: torch.Generator) -> Trained:
     """The training again from its seed, with the attack listening. Its own draws move nothing of the run's."""
     assert cell.threat is not None
+    if attack.recalls is not None:
+        trained, last = _overheard(cell.run, attack.recalls)
+        with view_of(trained, cell.threat, live=True) as view, seeded(cell.run.seed, "attend"):
+            attack.begin(view, noise)
+        for message in last:
+            attack.hear(message)
+        return trained
     prepared = prepare(cell.run)
     with view_of(Trained(prepared, Wire(prepared.defense), ()), cell.threat, live=True) as view:
         with seeded(cell.run.seed, "attend"):
@@ -80,6 +88,37 @@ def replay(attack: OnlineAttack, cell: Cell, noise: torch.Generator) -> Trained:
 
         active = isinstance(attack, ActiveAttack) and cell.threat.tampers
         return train(prepared, [listen], tamper if active else None)
+
+
+_RECENT = 2  # replays whose last messages are kept, a hundred megabytes each: a recipe often goes between two runs
+_heard: dict[tuple[str, int], tuple[Trained, list[Message]]] = {}
+
+
+def _overheard(run: RunSpec, samples: int) -> tuple[Trained, list[Message]]:
+    """The run replayed, and what the attacked client sent from its last `samples` on. Attacks on the same run, and
+    their restarts, listen to one replay: they change nothing, so they would all hear the same."""
+    if (run.key, samples) not in _heard:
+        kept: deque[Message] = deque()
+        sent = 0
+
+        def listen(message: Message) -> None:
+            nonlocal sent
+            if message.receiver.role != "server" or message.sender.index != 0:
+                return
+            kept.append(replace(message, tensor=message.tensor.detach().clone(), samples=None))
+            sent += _samples(message)
+            while sent - _samples(kept[0]) >= samples:
+                sent -= _samples(kept.popleft())
+
+        trained = train(prepare(run), [listen])
+        if len(_heard) == _RECENT:
+            _heard.pop(next(iter(_heard)))
+        _heard[run.key, samples] = trained, list(kept)
+    return _heard[run.key, samples]
+
+
+def _samples(message: Message) -> int:
+    return len(message.tensor) if message.kind == "smashed" else 0
 
 
 @contextmanager

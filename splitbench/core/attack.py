@@ -46,6 +46,10 @@ class Attack(Component):
 class OnlineAttack(Attack):
     """An attack that attends the training: the run is replayed from its seed with the attack listening."""
 
+    recalls: ClassVar[int | None] = None
+    """So many samples, the last that the attacked client sent, are all it wants to hear, after the fact; None: it
+    hears every message as it passes."""
+
     def begin(self, view: View, generator: Generator) -> None:
         """Before the first step. `view.stages` are the server's live layers; reading them is all that is allowed."""
 

@@ -12,8 +12,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from splitbench.bench import runfolder
-from splitbench.bench.adversary import view_of
+from splitbench.attacks.sdar import SDAR
+from splitbench.bench import adversary, runfolder
+from splitbench.bench.adversary import replay, view_of
 from splitbench.bench.prepare import prepare
 from splitbench.bench.run import run
 from splitbench.bench.store import Store
@@ -137,6 +138,33 @@ def test_a_passive_attack_leaves_the_run_bit_identical(tmp_path: Path, topology:
     assert eavesdropped.outcome.status == "done", eavesdropped.outcome.reason
     assert eavesdropped.outcome.costs["replay_identical"] == 1.0
     assert trained.outcome.status == "done"
+
+
+@pytest.mark.parametrize("clients", [1, 2])
+def test_what_is_recalled_after_the_fact_is_what_was_said_last(clients: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, cell = cells(attacks=["sdar"], clients=clients, training={"epochs": 2, "batch": 8})
+    trainings: list[Any] = []
+
+    def counted(*args: Any) -> Trained:
+        trainings.append(args)
+        return train(*args)
+
+    monkeypatch.setattr(adversary, "train", counted)
+    monkeypatch.setattr(SDAR, "recalls", 20)
+    first, second = SDAR(), SDAR()
+    for attack in (first, second):
+        replay(attack, cell, torch.Generator())
+    assert len(trainings) == 1
+    live = SDAR()
+    train(prepare(cell.run), [live.hear])
+    for one, other, third in zip(first.heard, second.heard, live.heard, strict=True):
+        assert one.step == other.step == third.step
+        assert torch.equal(one.smashed, other.smashed)
+        assert torch.equal(one.smashed, third.smashed)
+        assert one.labels is not None
+        assert third.labels is not None
+        assert torch.equal(one.labels, third.labels)
+    assert sum(len(each.smashed) for each in live.heard) >= 20
 
 
 def test_an_active_attack_changes_the_run_and_its_utility_is_told(tmp_path: Path) -> None:
