@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
 import torch
-from annotated_types import Ge, Gt
+import torch.nn.functional as F
+from annotated_types import Ge, Gt, Le
 from torch import Generator, Tensor, nn
 from torch.func import functional_call, vmap
+from torch.optim import Optimizer
 
 from splitbench.attacks._tv import total_variation
 from splitbench.core.attack import Attack
@@ -23,6 +25,19 @@ from splitbench.core.view import Recovered, View
 Forward = Callable[[Tensor], Tensor]
 
 
+@dataclass
+class _Attempt:
+    """Guesses of all images, and the clone or clones that are to explain them."""
+
+    guess: Tensor
+    forward: Forward
+    weights: list[Tensor]  # of the clone, what is to be learned
+    on_guess: Optimizer
+    on_clone: Optimizer | None
+    error: Tensor  # (N,): of the features
+    objective: Tensor  # (N,): the error and the penalties
+
+
 @dataclass(frozen=True)
 class UnSplit(Attack):
     """Alternate between a guess of the inputs and a clone of the client until the smashed data are explained.
@@ -32,78 +47,130 @@ class UnSplit(Attack):
     Departs from the paper: all images are optimised at once. With `clones: each` every image has a clone of its own, as
     in the paper, whose clone passes from image to image instead; with `clones: shared` one clone must explain them
     all. Batch norm in the clone stays at its initial statistics, so that it is an affine map that can be learned.
+    An image and a clone explain as much when one is made smaller and the other larger, or both are negated, so
+    the paper's penalties shrink the guess until they are nothing. Here the guess stays in the range of pixels, its
+    variation is counted relative to its contrast, and the clone learns more slowly than the guess. `bounded: false,
+    relative: false, lr: 1e-3, clone_lr: 1e-3, tv: 0.1, l2: 1` is the paper's objective.
     """
 
+    version: ClassVar[int | str] = 2  # 2: bounded guesses, relative variation
+
     needs: ClassVar[ThreatModel] = ThreatModel(architecture=True)
-    # The penalty on the size of the guess shrinks it to a few percent of the range; what is recovered is its shape.
+    # What is recovered is the shape of an image: its contrast is anybody's guess.
     readout: ClassVar[Literal["clamp", "minmax"]] = "minmax"
     bars: ClassVar[Mapping[str, float]] = MappingProxyType({"*": 0.5})
 
     phases: ClassVar[tuple[str, ...]] = ("outer",)
 
-    outer: Annotated[int, Ge(1)] = 20  # rounds of input steps and clone steps; 1000 in the paper
-    inner: Annotated[int, Ge(1)] = 100  # input steps, then as many clone steps, in a round
-    lr: Annotated[float, Gt(0)] = 1e-3  # of both, with AMSGrad
-    tv: Annotated[float, Ge(0)] = 0.1  # weight of the total variation
-    l2: Annotated[float, Ge(0)] = 1.0  # weight of the mean square of the guess
+    outer: Annotated[int, Ge(1)] = 40  # rounds of input steps and clone steps; 1000 in the paper
+    inner: Annotated[int, Ge(1)] = 50  # input steps, then as many clone steps, in a round
+    lr: Annotated[float, Gt(0)] = 2e-2  # of the guess, with AMSGrad; 1e-3 in the paper
+    clone_lr: Annotated[float, Gt(0)] = 3e-4  # of the clone; 1e-3 in the paper
+    tv: Annotated[float, Ge(0)] = 0.05  # weight of the total variation; 0.1 in the paper
+    l2: Annotated[float, Ge(0)] = 0.1  # weight of the mean square of the guess; 1 in the paper
+    bounded: bool = True  # the guess stays between 0 and 1, as pixels do
+    relative: bool = True  # the variation is counted relative to the variance, so that shrinking does not lessen it
     clones: Literal["shared", "each"] = "shared"  # one clone for all images, or one for each
-    starts: Annotated[int, Ge(1)] = 1  # guesses of each image, the first grey, others noise; the best explained is kept
+    starts: Annotated[int, Ge(1)] = 4  # attempts with other clones, of which the best explained goes on
+    race: Annotated[float, Gt(0), Le(1)] = 0.2  # the share of the rounds after which it is chosen
     draws: Annotated[int, Ge(1)] = 1  # of a random defense that is imagined, averaged in every step
     patience: Annotated[int, Ge(0)] = 0  # rounds without any image explained better, after which it stops; 0: never
 
     @property
+    def racing(self) -> int:
+        return math.ceil(self.race * self.outer) if self.starts > 1 else 0
+
+    @property
     def iterations(self) -> int:
-        return 2 * self.outer * self.inner
+        return 2 * self.inner * (self.outer + (self.starts - 1) * self.racing)
 
     def run(self, view: View, generator: Generator) -> Recovered:
-        z = view.targets.repeat(self.starts, *(1 for _ in view.targets.shape[1:]))
-        guess = torch.full((len(z), *view.shape), 0.5)
-        guess[len(view.targets) :] = torch.rand(guess[len(view.targets) :].shape, generator=generator)
-        guess.requires_grad_()
         with seeded(int(torch.randint(2**62, (), generator=generator)), "unsplit"):
-            forward, weights = self._clone(view, len(z))
-        on_guess = torch.optim.Adam([guess], self.lr, amsgrad=True)
-        on_clone = torch.optim.Adam(weights, self.lr, amsgrad=True) if weights else None
-        error = least = torch.full((len(z),), torch.inf)
-        waited = 0
+            begun = [self._begin(view) for _ in range(self.starts)]
+        for which, attempt in enumerate(begun):
+            for _ in steps(f"start {which + 1}", self.racing):
+                self._round(attempt, view, generator)
+        going = self._best(begun)
+        least, waited = torch.full((len(view.targets),), torch.inf), 0
+        for at in (bar := steps("unsplit", self.outer - self.racing)):
+            self._round(going, view, generator)
+            if at % max(1, self.outer // 8) == 0:
+                show(f"round {self.racing + at + 1}", going.guess.detach)
+            bar.saw("feature error", going.error)
+            waited = 0 if bool((going.error < 0.99 * least).any()) else waited + 1
+            least = torch.minimum(least, going.error)
+            if self.patience and waited >= self.patience:
+                break
+        return Recovered(inputs=going.guess.detach())
+
+    def _begin(self, view: View) -> _Attempt:
+        guess = torch.full((len(view.targets), *view.shape), 0.5)
+        return self._attempt(guess, *self._clone(view, len(guess)))
+
+    def _attempt(self, guess: Tensor, forward: Forward, weights: list[Tensor]) -> _Attempt:
+        guess = guess.clone().requires_grad_()
+        return _Attempt(
+            guess=guess,
+            forward=forward,
+            weights=weights,
+            on_guess=torch.optim.Adam([guess], self.lr, amsgrad=True),
+            on_clone=torch.optim.Adam(weights, self.clone_lr, amsgrad=True) if weights else None,
+            error=torch.full((len(guess),), torch.inf),
+            objective=torch.full((len(guess),), torch.inf),
+        )
+
+    def _round(self, attempt: _Attempt, view: View, generator: Generator) -> None:
+        """Input steps, then clone steps."""
+        guess = attempt.guess
 
         def errors(x: Tensor) -> Tensor:
             """(N,), averaged over draws of the defense: one forward pass serves them all."""
-            features = forward(x)
-            drawn = [_per_image(view.imagine(features, generator) - z) for _ in range(self.draws)]
+            features = attempt.forward(x)
+            drawn = [_distances(view.imagine(features, generator), view.targets) for _ in range(self.draws)]
             return torch.stack(drawn).mean(0) if len(drawn) > 1 else drawn[0]
 
-        for at in (bar := steps("unsplit", self.outer)):
-            for _ in range(self.inner):
-                error = errors(guess)
-                size = guess.square().flatten(1).mean(1)
-                # Summed over images: each has its own loss, whatever the size of the batch.
-                loss = (error + self.tv * total_variation(guess) + self.l2 * size).sum()
-                (guess.grad,) = torch.autograd.grad(loss, [guess])
-                on_guess.step()
-            fixed = guess.detach()
-            for _ in range(self.inner if on_clone is not None else 0):
-                now = errors(fixed)
-                loss = now.sum() if self.clones == "each" else now.mean()
-                for weight, slope in zip(weights, torch.autograd.grad(loss, weights), strict=True):
-                    weight.grad = slope
-                assert on_clone is not None
-                on_clone.step()
-            if at % max(1, self.outer // 8) == 0:
-                show(f"round {at + 1}", partial(self._kept, guess.detach(), error.detach(), len(view.targets)))
-            bar.saw("feature error", error)
-            better = error.detach() < 0.99 * least
-            waited = 0 if bool(better.any()) else waited + 1
-            least = torch.minimum(least, error.detach())
-            if self.patience and waited >= self.patience:
-                break
-        return Recovered(inputs=self._kept(guess.detach(), error.detach(), len(view.targets)))
+        for _ in range(self.inner):
+            error = errors(guess)
+            size = guess.square().flatten(1).mean(1)
+            objective = error + self.tv * self._variation(guess) + self.l2 * size
+            # Summed over images: each has its own loss, whatever the size of the batch.
+            (guess.grad,) = torch.autograd.grad(objective.sum(), [guess])
+            attempt.on_guess.step()
+            if self.bounded:
+                with torch.no_grad():
+                    guess.clamp_(0, 1)
+            attempt.error, attempt.objective = error.detach(), objective.detach()
+        if attempt.on_clone is None:
+            return
+        fixed = guess.detach()
+        for _ in range(self.inner):
+            now = errors(fixed)
+            loss = now.sum() if self.clones == "each" else now.mean()
+            for weight, slope in zip(attempt.weights, torch.autograd.grad(loss, attempt.weights), strict=True):
+                weight.grad = slope
+            attempt.on_clone.step()
 
-    def _kept(self, guess: Tensor, error: Tensor, images: int) -> Tensor:
-        """Of the starts of each image, the one whose features are nearest to those observed."""
-        best = error.view(self.starts, images).argmin(0)
-        kept: Tensor = guess.view(self.starts, images, *guess.shape[1:])[best, torch.arange(images)]
-        return kept
+    def _best(self, begun: list[_Attempt]) -> _Attempt:
+        """What goes on: of clones that all images share, one; of clones of their own, the best for each image."""
+        if len(begun) == 1:
+            return begun[0]
+        objectives = torch.stack([attempt.objective for attempt in begun])
+        if self.clones == "shared":
+            return begun[int(objectives.mean(1).argmin())]
+        best, images = objectives.argmin(0), torch.arange(objectives.shape[1])
+        chosen = begun[0]
+        for mine, others in zip(chosen.weights, zip(*(a.weights for a in begun), strict=True), strict=True):
+            mine.data = torch.stack([other.detach() for other in others])[best, images]
+        guess = torch.stack([attempt.guess.detach() for attempt in begun])[best, images]
+        return self._attempt(guess, chosen.forward, chosen.weights)
+
+    def _variation(self, guess: Tensor) -> Tensor:
+        variation = total_variation(guess)
+        if not self.relative:
+            return variation
+        variance = guess.flatten(1).var(1)
+        # Images that share a clone share its scale, and a plain one among them may stay plain.
+        return variation / (1e-6 + (variance.mean() if self.clones == "shared" else variance))
 
     def _clone(self, view: View, images: int) -> tuple[Forward, list[Tensor]]:
         """The clone as a function of a batch, and what is to be learned of it."""
@@ -128,5 +195,5 @@ class UnSplit(Attack):
         return lambda x: vmap(each)(parameters, buffers, x), list(parameters.values())
 
 
-def _per_image(difference: Tensor) -> Tensor:
-    return difference.square().flatten(1).mean(1)
+def _distances(features: Tensor, targets: Tensor) -> Tensor:
+    return F.mse_loss(features, targets, reduction="none").flatten(1).mean(1)

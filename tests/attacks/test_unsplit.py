@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -27,15 +28,19 @@ def one_at_a_time(view: View, attack: UnSplit, clones: list[nn.Module]) -> Tenso
     for z, clone in zip(view.targets, clones, strict=True):
         x = torch.full((1, *view.shape), 0.5, requires_grad=True)
         on_x = torch.optim.Adam([x], attack.lr, amsgrad=True)
-        on_clone = torch.optim.Adam(clone.parameters(), attack.lr, amsgrad=True)
+        on_clone = torch.optim.Adam(clone.parameters(), attack.clone_lr, amsgrad=True)
         for _ in range(attack.outer):
             for _ in range(attack.inner):
                 on_x.zero_grad()
                 down, across = x[..., 1:, :] - x[..., :-1, :], x[..., 1:] - x[..., :-1]
                 variation = (down.square().sum() + across.square().sum()) / x.numel()
+                if attack.relative:
+                    variation = variation / (1e-6 + x.var())
                 loss = (clone(x) - z).square().mean() + attack.tv * variation + attack.l2 * x.square().mean()
                 loss.backward()
                 on_x.step()
+                if attack.bounded:
+                    x.data.clamp_(0, 1)
             for _ in range(attack.inner):
                 on_clone.zero_grad()
                 (clone(x.detach()) - z).square().mean().backward()
@@ -44,8 +49,12 @@ def one_at_a_time(view: View, attack: UnSplit, clones: list[nn.Module]) -> Tenso
     return torch.stack(found)
 
 
-def test_a_clone_for_each_image_equals_the_loop_over_images() -> None:
-    attack = UnSplit(outer=3, inner=5, clones="each")
+PAPER: dict[str, Any] = {"bounded": False, "relative": False, "lr": 1e-3, "clone_lr": 1e-3, "tv": 0.1, "l2": 1.0}
+
+
+@pytest.mark.parametrize("settings", [PAPER, {}], ids=["as in the paper", "as it is by default"])
+def test_a_clone_for_each_image_equals_the_loop_over_images(settings: dict[str, Any]) -> None:
+    attack = UnSplit(outer=3, inner=5, clones="each", starts=1, **settings)
     with scene(small, ThreatModel(architecture=True), targets=3) as made:
         seed = int(torch.randint(2**62, (), generator=generator(0)))
         with seeded(seed, "unsplit"):
@@ -54,6 +63,37 @@ def test_a_clone_for_each_image_equals_the_loop_over_images() -> None:
         fast = attack.run(made.view, generator(0)).inputs
     assert fast is not None
     torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("clones", ["shared", "each"])
+def test_of_several_starts_the_best_explained_goes_on(clones: Literal["shared", "each"]) -> None:
+    """With a race as long as the attack, what goes on is what is returned."""
+    alone = UnSplit(outer=4, inner=5, clones=clones, starts=1)
+    with scene(small, ThreatModel(architecture=True), targets=3) as made:
+        with seeded(int(torch.randint(2**62, (), generator=generator(0))), "unsplit"):
+            begun = [alone._begin(made.view) for _ in range(3)]
+        for attempt in begun:
+            for _ in range(4):
+                alone._round(attempt, made.view, generator(0))
+        found = replace(alone, starts=3, race=1.0).run(made.view, generator(0)).inputs
+    objectives = torch.stack([attempt.objective for attempt in begun])
+    best = objectives.mean(1).argmin().expand(3) if clones == "shared" else objectives.argmin(0)
+    assert found is not None
+    for image, start in enumerate(best.tolist()):
+        assert torch.equal(found[image], begun[start].guess[image])
+    assert replace(alone, starts=3, race=0.5).iterations == 2 * 5 * (4 + 2 * 2)
+
+
+def test_a_guess_stays_among_pixels_and_shrinking_it_does_not_lessen_its_variation() -> None:
+    with scene(small, ThreatModel(architecture=True), targets=3) as made:
+        found = UnSplit(outer=2, inner=5, lr=0.5).run(made.view, generator(0)).inputs
+    assert found is not None
+    assert found.min() == 0.0
+    assert found.max() == 1.0
+    x = torch.rand(4, 1, 8, 8, generator=generator(0))
+    for attack in (UnSplit(), UnSplit(clones="each")):
+        torch.testing.assert_close(attack._variation(x / 10), attack._variation(x), rtol=1e-2, atol=0)
+    torch.testing.assert_close(UnSplit(relative=False)._variation(x / 10), total_variation(x) / 100)
 
 
 def test_a_constant_image_has_no_variation_and_a_step_has_its_squares() -> None:
