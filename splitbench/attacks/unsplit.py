@@ -49,7 +49,8 @@ class UnSplit(Attack):
     all. Batch norm in the clone stays at its initial statistics, so that it is an affine map that can be learned.
     An image and a clone explain as much when one is made smaller and the other larger, or both are negated, so
     the paper's penalties shrink the guess until they are nothing. Here the guess stays in the range of pixels, its
-    variation is counted relative to its contrast, and the clone learns more slowly than the guess. `bounded: false,
+    variation counts relative to its contrast, the error relative to the spread of the smashed data, and the clone
+    learns more slowly than the guess. `bounded: false,
     relative: false, lr: 1e-3, clone_lr: 1e-3, tv: 0.1, l2: 1` is the paper's objective.
     """
 
@@ -69,7 +70,7 @@ class UnSplit(Attack):
     tv: Annotated[float, Ge(0)] = 0.05  # weight of the total variation; 0.1 in the paper
     l2: Annotated[float, Ge(0)] = 0.1  # weight of the mean square of the guess; 1 in the paper
     bounded: bool = True  # the guess stays between 0 and 1, as pixels do
-    relative: bool = True  # the variation is counted relative to the variance, so that shrinking does not lessen it
+    relative: bool = True  # errors and variation count relative to variances: shrinking either does not lessen them
     clones: Literal["shared", "each"] = "shared"  # one clone for all images, or one for each
     starts: Annotated[int, Ge(1)] = 4  # attempts with other clones, of which the best explained goes on
     race: Annotated[float, Gt(0), Le(1)] = 0.2  # the share of the rounds after which it is chosen
@@ -122,12 +123,14 @@ class UnSplit(Attack):
     def _round(self, attempt: _Attempt, view: View, generator: Generator) -> None:
         """Input steps, then clone steps."""
         guess = attempt.guess
+        spread = view.targets.var().clamp_min(1e-12) if self.relative else 1.0
 
         def errors(x: Tensor) -> Tensor:
             """(N,), averaged over draws of the defense: one forward pass serves them all."""
             features = attempt.forward(x)
             drawn = [_distances(view.imagine(features, generator), view.targets) for _ in range(self.draws)]
-            return torch.stack(drawn).mean(0) if len(drawn) > 1 else drawn[0]
+            error = torch.stack(drawn).mean(0) if len(drawn) > 1 else drawn[0]
+            return error / spread
 
         for _ in range(self.inner):
             error = errors(guess)

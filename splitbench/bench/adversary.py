@@ -64,7 +64,7 @@ def mount(
 def replay(attack: OnlineAttack, cell: Cell, noise: torch.Generator) -> Trained:
     """The training again from its seed, with the attack listening. Its own draws move nothing of the run's."""
     assert cell.threat is not None
-    if attack.recalls is not None:
+    if attack.recalls is not None and not isinstance(attack, ActiveAttack):  # who tampers has to be there
         trained, last = _overheard(cell.run, attack.recalls)
         with view_of(trained, cell.threat, live=True) as view, seeded(cell.run.seed, "attend"):
             attack.begin(view, noise)

@@ -39,22 +39,26 @@ class Finished:
 def run(
     cells: Sequence[Cell], store: Store, metrics: Iterable[Part] = (), done: Callable[[Finished], None] = lambda _: None
 ) -> list[Finished]:
-    """Every cell once, in order. Cells that another process is at are left to it and looked at again at the end."""
+    """Every cell once, in order. Cells that another process is at are left to it and looked at again at the end,
+    and with a training its attacks."""
     store.open_for_writing().sweep()
     scorers = tuple(metrics)
     finished: dict[str, Finished] = {}
     waiting = deque(cells)
+    trainings = {cell.key for cell in cells if cell.attack is None}  # not yet done, by us or by others
     postponed = 0
     while waiting:
         cell = waiting.popleft()
+        untrained = cell.attack is not None and not trainings.isdisjoint((cell.run.key, cell.twin.run.key))
         # Once everything left is in other hands, wait for the first of them.
-        with store.claim(cell.key, wait=postponed > len(waiting)) as mine:
-            if not mine:
+        with store.claim(cell.key, wait=postponed > len(waiting) and not untrained) as mine:
+            if not mine or untrained:
                 waiting.append(cell)
                 postponed += 1
                 continue
             postponed = 0
             finished[cell.key] = perform(cell, store, scorers)
+            trainings.discard(cell.key)
         done(finished[cell.key])
     return [finished[cell.key] for cell in cells]
 

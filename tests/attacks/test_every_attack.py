@@ -29,7 +29,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "inversion": {"steps": 60},
     "oracle_decoder": {"steps": 60},
     "naive_decoder": {"steps": 60},
-    "unsplit": {"outer": 30, "inner": 10, "lr": 0.02},
+    "unsplit": {"outer": 30, "inner": 10},
     "fora": {"steps": 5, "decoder_steps": 60, "critic_width": 8},
     "sdar": {"steps": 5, "decoder_steps": 60, "critic_width": 8},
     "fsa": {"steps": 5, "decoder_steps": 60, "critic_width": 8},

@@ -25,6 +25,7 @@ def small() -> nn.Module:
 def one_at_a_time(view: View, attack: UnSplit, clones: list[nn.Module]) -> Tensor:
     """The paper's loop as it is written, for one image after the other, each with a clone of its own."""
     found = []
+    spread = view.targets.var() if attack.relative else 1.0
     for z, clone in zip(view.targets, clones, strict=True):
         x = torch.full((1, *view.shape), 0.5, requires_grad=True)
         on_x = torch.optim.Adam([x], attack.lr, amsgrad=True)
@@ -36,14 +37,14 @@ def one_at_a_time(view: View, attack: UnSplit, clones: list[nn.Module]) -> Tenso
                 variation = (down.square().sum() + across.square().sum()) / x.numel()
                 if attack.relative:
                     variation = variation / (1e-6 + x.var())
-                loss = (clone(x) - z).square().mean() + attack.tv * variation + attack.l2 * x.square().mean()
+                loss = (clone(x) - z).square().mean() / spread + attack.tv * variation + attack.l2 * x.square().mean()
                 loss.backward()
                 on_x.step()
                 if attack.bounded:
                     x.data.clamp_(0, 1)
             for _ in range(attack.inner):
                 on_clone.zero_grad()
-                (clone(x.detach()) - z).square().mean().backward()
+                ((clone(x.detach()) - z).square().mean() / spread).backward()
                 on_clone.step()
         found.append(x.detach()[0])
     return torch.stack(found)

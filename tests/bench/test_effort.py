@@ -79,7 +79,7 @@ def test_the_best_of_several_tries_is_no_worse_for_any_image(store: Path) -> Non
 
 
 def test_looks_on_the_way_are_kept_and_drawn(store: Path) -> None:
-    outcome = sb.attack({"unsplit": {"outer": 4, "inner": 2}}, store=store)
+    outcome = sb.attack({"unsplit": {"outer": 4, "inner": 2, "starts": 1}}, store=store)
     folder = Store(store).run_folder(outcome.run) / "attacks"
     looks = runfolder._read(folder / f"{outcome.key}.progress.safetensors")
     assert len(looks) == 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -171,3 +172,23 @@ def test_a_transcript_is_kept_on_request_and_read_back(tmp_path: Path) -> None:
     )
     [silent] = run(cells(), store)
     assert not (store.run_folder(silent.cell.key) / "transcript.safetensors").exists()
+
+
+def test_the_attacks_on_a_run_wait_for_whoever_trains_it(tmp_path: Path) -> None:
+    plan = cells(attacks=["mean_image", "black"])
+    store = Store(tmp_path).open_for_writing()
+    held, release = threading.Event(), threading.Timer(1.0, lambda: done.set())
+    done = threading.Event()
+
+    def elsewhere() -> None:
+        with Store(tmp_path).claim(plan[0].key) as mine:
+            assert mine
+            held.set()
+            done.wait(30)
+
+    holder = threading.Thread(target=elsewhere)
+    holder.start()
+    assert held.wait(30)
+    release.start()
+    assert [finished.outcome.status for finished in run(plan, store)] == ["done"] * 3
+    holder.join()
