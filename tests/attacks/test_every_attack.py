@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+import yaml
+from torch import Generator, Tensor, nn
 
 from splitbench.bench.score import READOUTS
 from splitbench.core import registry
@@ -48,9 +50,12 @@ def attack(name: str, brief: bool = False) -> Any:
 
 
 def guess(name: str, made: Scene, brief: bool = False) -> Tensor:
-    mounted, draws = attack(name, brief), generator(0, name)
+    return mount(attack(name, brief), made, generator(0, name))
+
+
+def mount(mounted: Any, made: Scene, draws: Generator, steps: int = 60) -> Tensor:
     if isinstance(mounted, ActiveAttack):
-        made = hijacked(mounted, made, draws)
+        made = hijacked(mounted, made, draws, steps)
     elif isinstance(mounted, OnlineAttack):
         mounted.begin(made.view, draws)
         for message in made.messages:
@@ -119,3 +124,23 @@ def test_an_unmet_need_is_a_sentence(name: str) -> None:
     if mounted.needs != ThreatModel() or isinstance(mounted, OnlineAttack):
         needed = [f.name for f in fields(ThreatModel) if getattr(mounted.needs, f.name) != f.default]
         assert all(word in (nothing or "") for word in needed)
+
+
+def _of_the_papers() -> dict[str, dict[str, Any]]:
+    recipe = yaml.safe_load((Path(__file__).parents[2] / "recipes/attacks/undefended.yaml").read_text())
+    return {
+        name: part[name] for part in recipe["scales"]["paper"]["attacks"] if isinstance(part, dict) for name in part
+    }
+
+
+@pytest.mark.parametrize("name", _of_the_papers())
+def test_the_papers_settings_build_and_take_a_step(name: str) -> None:
+    kind = registry.load("attacks", name)
+    settings = {**_of_the_papers()[name], **dict.fromkeys(kind.phases, 1)}
+    if "warm" in settings and "warm" in kind.phases:
+        settings["warm"] = 0
+    with scene(lambda: nn.Sequential(nn.Conv2d(1, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)), targets=4) as made:
+        found = mount(kind(**settings), made, generator(0), steps=1)
+    assert found.shape == made.truth.shape
+    assert bool(found.isfinite().all())
+    assert float(found.var(0).mean()) > 0, "the guesses follow the targets"

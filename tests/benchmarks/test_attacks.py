@@ -19,11 +19,16 @@ from splitbench.attacks._descent import descend, draw
 from splitbench.attacks._grid import Grid
 from splitbench.attacks._mmd import mk_mmd
 from splitbench.attacks._substitute import Substitute
+from splitbench.attacks.fsa import FSA, _Generator
+from splitbench.attacks.fsha import FSHA
+from splitbench.attacks.sdar import SDAR
 from splitbench.attacks.unsplit import UnSplit
 from splitbench.bench.score import READOUTS
+from splitbench.core.party import CLIENT, SERVER
 from splitbench.core.randomness import generator, seeded
 from splitbench.core.threat import ThreatModel
-from splitbench.core.view import View
+from splitbench.core.view import Auxiliary, View
+from splitbench.core.wire import Message
 from splitbench.metrics.ssim import SSIM
 
 IMAGES = 64
@@ -161,3 +166,114 @@ def test_a_step_of_fora_is_little_more_than_its_passes(
     benchmark.extra_info.update(ratio=ratio, mmd=share)
     assert ratio <= 1.5
     assert share < most
+
+
+PUBLIC, SENT = 256, 64  # images of the adversary's own, and samples in a message
+
+
+def stage() -> View:
+    """What the attacks look at: conv1 and bn1 of resnet18 on 28x28, and a server of some layers."""
+    shape = (1, 28, 28)
+    with seeded(0):
+        client = stem(1).train()
+        blocks = [layer for _ in range(4) for layer in (nn.Conv2d(64, 64, 3, padding=1), nn.ReLU())]
+        server = nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)).eval()
+    x = blobs(shape, PUBLIC)
+    return View(
+        threat=ThreatModel(architecture=True, auxiliary=PUBLIC),
+        targets=client(x[:IMAGES]).detach(),
+        shape=shape,
+        classes=10,
+        stages=(server,),
+        template=lambda: stem(1),
+        auxiliary=Auxiliary(x, torch.arange(PUBLIC) % 10),
+    )
+
+
+def slopes(value: Tensor, *networks: nn.Module) -> None:
+    torch.autograd.grad(value, [p for network in networks for p in network.parameters()])
+
+
+def telling(critic: nn.Module, real: Tensor, made: Tensor, between: Tensor | None = None) -> None:
+    """The passes of one step of a critic: over both kinds, and in between twice where its slope is penalised."""
+    value = critic(torch.cat((real, made))).sum()
+    if between is not None:
+        (slope,) = torch.autograd.grad(critic(between).sum(), between, create_graph=True)
+        value = value + slope.square().sum()
+    slopes(value, critic)
+
+
+def sdar_sides(view: View, steps: int) -> dict[str, Callable[[], Any]]:
+    attack, grid = SDAR(steps=steps), Grid.of(view.targets.shape[1:], view.shape)
+    assert view.auxiliary is not None
+    simulator, server = stem(1).train(), view.stages[0].requires_grad_(False)
+    critic = Critic(grid, attack.critic_width, attack.critic_blocks, 0, attack.dropout)
+    x, real = view.auxiliary.x[: attack.batch], view.targets[: attack.batch]
+
+    def passes() -> None:
+        for _ in range(steps):
+            z = simulator(x)
+            slopes(server(z).sum() + critic(z).sum(), simulator)
+            telling(critic, real, z.detach())
+
+    def step() -> None:
+        assert view.auxiliary is not None
+        attack._simulate(simulator, (view.targets, None), (view.auxiliary.x, None), view, generator(0))
+
+    return {"step": step, "passes": passes}
+
+
+def fsa_sides(view: View, steps: int) -> dict[str, Callable[[], Any]]:
+    attack, theirs = FSA(steps=steps), Grid.of(view.targets.shape[1:], view.shape)
+    ours = Grid(64, 14, 14, shape=(64, 14, 14))
+    there, back = _Generator(ours, theirs, 1, False), _Generator(theirs, ours, 3, False)
+    critics = [Critic(grid, attack.critic_width, attack.critic_blocks) for grid in (theirs, ours)]
+    features = torch.randn(PUBLIC, 64, 14, 14, generator=generator(1))
+    one, other = view.targets[: attack.batch], features[: attack.batch]
+    between = [each.clone().requires_grad_() for each in (one, other)]
+
+    def passes() -> None:
+        for _ in range(steps):
+            to, fro = there(other), back(one)
+            slopes(there(fro).sum() + back(to).sum() + critics[0](to).sum() + critics[1](fro).sum(), there, back)
+            telling(critics[0], one, to.detach(), between[0])
+            telling(critics[1], other, fro.detach(), between[1])
+
+    return {
+        "step": lambda: attack._sniff(there, back, features, view.targets, view, generator(0)),
+        "passes": passes,
+    }
+
+
+def fsha_sides(view: View, steps: int) -> dict[str, Callable[[], Any]]:
+    attack = FSHA(warm=1)
+    attack.begin(view, generator(0))
+    attack.hear(Message(0, CLIENT, SERVER, "smashed", 0, view.targets[:SENT]))
+    honest = Message(0, SERVER, CLIENT, "gradient", 0, torch.zeros_like(view.targets[:SENT]))
+    attack.tamper(honest)
+    assert attack.hijack is not None
+    critic, public = attack.hijack.critic, attack.hijack.public[: attack.batch]
+    sent, between = (each.clone().requires_grad_() for each in (view.targets[:SENT], public))
+
+    def passes() -> None:
+        for _ in range(steps):
+            torch.autograd.grad(critic(sent).sum(), sent)
+            telling(critic, public, sent.detach()[: attack.batch], between)
+
+    def step() -> None:
+        for _ in range(steps):
+            attack.tamper(honest)
+
+    return {"step": step, "passes": passes}
+
+
+@pytest.mark.parametrize("sides", [sdar_sides, fsa_sides, fsha_sides])
+def test_a_step_of_the_others_is_little_more_than_its_passes(benchmark: Any, sides: Any) -> None:
+    torch.set_num_threads(1)
+    both = sides(stage(), 4)
+    seconds = least(both, 8)
+    benchmark.pedantic(both["step"], rounds=1)
+    ratio = seconds["step"] / seconds["passes"]
+    print(f"\n{sides.__name__.split('_')[0]}: a step is {ratio:.2f} bare passes")
+    benchmark.extra_info.update(ratio=ratio)
+    assert ratio <= 1.5
