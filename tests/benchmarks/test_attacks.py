@@ -203,8 +203,11 @@ def telling(critic: nn.Module, real: Tensor, made: Tensor, between: Tensor | Non
     slopes(value, critic)
 
 
-def sdar_sides(view: View, steps: int) -> dict[str, Callable[[], Any]]:
-    attack, grid = SDAR(steps=steps), Grid.of(view.targets.shape[1:], view.shape)
+def sdar_sides(view: View, steps: int, width: int, blocks: int) -> dict[str, Callable[[], Any]]:
+    attack, grid = (
+        SDAR(steps=steps, critic_width=width, critic_blocks=blocks),
+        Grid.of(view.targets.shape[1:], view.shape),
+    )
     assert view.auxiliary is not None
     simulator, server = stem(1).train(), view.stages[0].requires_grad_(False)
     critic = Critic(grid, attack.critic_width, attack.critic_blocks, 0, attack.dropout)
@@ -223,8 +226,11 @@ def sdar_sides(view: View, steps: int) -> dict[str, Callable[[], Any]]:
     return {"step": step, "passes": passes}
 
 
-def fsa_sides(view: View, steps: int) -> dict[str, Callable[[], Any]]:
-    attack, theirs = FSA(steps=steps), Grid.of(view.targets.shape[1:], view.shape)
+def fsa_sides(view: View, steps: int, width: int, blocks: int) -> dict[str, Callable[[], Any]]:
+    attack, theirs = (
+        FSA(steps=steps, critic_width=width, critic_blocks=blocks),
+        Grid.of(view.targets.shape[1:], view.shape),
+    )
     ours = Grid(64, 14, 14, shape=(64, 14, 14))
     there, back = _Generator(ours, theirs, 1, False), _Generator(theirs, ours, 3, False)
     critics = [Critic(grid, attack.critic_width, attack.critic_blocks) for grid in (theirs, ours)]
@@ -245,8 +251,8 @@ def fsa_sides(view: View, steps: int) -> dict[str, Callable[[], Any]]:
     }
 
 
-def fsha_sides(view: View, steps: int) -> dict[str, Callable[[], Any]]:
-    attack = FSHA(warm=1)
+def fsha_sides(view: View, steps: int, width: int, blocks: int) -> dict[str, Callable[[], Any]]:
+    attack = FSHA(warm=1, critic_width=width, critic_blocks=blocks)
     attack.begin(view, generator(0))
     attack.hear(Message(0, CLIENT, SERVER, "smashed", 0, view.targets[:SENT]))
     honest = Message(0, SERVER, CLIENT, "gradient", 0, torch.zeros_like(view.targets[:SENT]))
@@ -267,13 +273,24 @@ def fsha_sides(view: View, steps: int) -> dict[str, Callable[[], Any]]:
     return {"step": step, "passes": passes}
 
 
-@pytest.mark.parametrize("sides", [sdar_sides, fsa_sides, fsha_sides])
-def test_a_step_of_the_others_is_little_more_than_its_passes(benchmark: Any, sides: Any) -> None:
+# Beside its networks, FSHA compares the moments of 64 samples at every step: much beside the desk's small critic.
+@pytest.mark.parametrize(
+    ("sides", "width", "blocks", "rounds", "most"),
+    [
+        (sdar_sides, 32, 1, 8, 1.5),
+        (fsa_sides, 32, 1, 8, 1.5),
+        (fsha_sides, 32, 1, 8, 2.2),
+        (fsha_sides, 256, 6, 2, 1.5),
+    ],
+)
+def test_a_step_of_the_others_is_little_more_than_its_passes(
+    benchmark: Any, sides: Any, width: int, blocks: int, rounds: int, most: float
+) -> None:
     torch.set_num_threads(1)
-    both = sides(stage(), 4)
-    seconds = least(both, 8)
+    both = sides(stage(), 1, width, blocks)
+    seconds = least(both, rounds)
     benchmark.pedantic(both["step"], rounds=1)
     ratio = seconds["step"] / seconds["passes"]
-    print(f"\n{sides.__name__.split('_')[0]}: a step is {ratio:.2f} bare passes")
+    print(f"\n{sides.__name__.split('_')[0]}, critic {width} x {blocks}: a step is {ratio:.2f} bare passes")
     benchmark.extra_info.update(ratio=ratio)
-    assert ratio <= 1.5
+    assert ratio <= most
