@@ -78,7 +78,9 @@ def prepare(spec: RunSpec) -> Prepared:
     labels = data.train.y[allocation.private]
     rows = partition(spec.partition, labels, spec.clients, spec.alpha, generator(spec.seed, "partition"))
     topology: Topology = parts.build(spec.topology)
-    defense = Composed(tuple(parts.build(part) for part in spec.defenses), spec.protected)
+    defense = Composed(tuple(parts.build(part) for part in spec.defenses), spec.protected).keyed(
+        derive(spec.seed, "secrets")
+    )
     with seeded(spec.seed, "initialisation"):
         model = defense.prepare(_network(spec, data, topology))
     return Prepared(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from torch import Generator, Tensor, nn
 
 from splitbench.core.component import Component
+from splitbench.core.randomness import derive
 from splitbench.core.threat import Knowledge
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ class Defense(Component):
     def protects(self, index: int) -> bool:
         """Whether client `index` uses it."""
         return True
+
+    def keyed(self, seed: int) -> Defense:
+        """The defense with secrets of its own derived from this seed, where the user has not given any."""
+        return self
 
     def known(self, rung: Knowledge, observed: Tensor) -> Defense:
         """The defense as an adversary imagines it, given smashed data it has seen.
@@ -87,6 +92,10 @@ class Composed(Defense):
 
     def protects(self, index: int) -> bool:
         return self.clients is None or index < self.clients
+
+    def keyed(self, seed: int) -> Defense:
+        # One seed for each: two defenses of a kind must not share a secret.
+        return Composed(tuple(part.keyed(derive(seed, at)) for at, part in enumerate(self.parts)), self.clients)
 
     def known(self, rung: Knowledge, observed: Tensor) -> Defense:
         return Composed(tuple(part.known(rung, observed) for part in self.parts), self.clients)

@@ -1,0 +1,71 @@
+"""Which coefficients SEAL keeps: a prefix of the zig-zag order that holds the wanted share of the energy."""
+
+from __future__ import annotations
+
+import functools
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+OneFor = Literal["map", "image", "batch"]
+
+_HEAD = 128  # coefficients in which most maps have reached their share; the rest are looked at once more
+
+
+@functools.lru_cache(maxsize=64)
+def order(height: int, width: int) -> Tensor:
+    """The places of a (height, width) matrix, flattened, in zig-zag order (the paper's algorithm 3)."""
+    places = torch.arange(height * width)
+    i, j = places // width, places % width
+    diagonal = i + j
+    along = torch.where(diagonal % 2 == 1, i, -i)  # odd diagonals are walked down, even ones up
+    return torch.argsort(diagonal * (2 * height) + along)
+
+
+@functools.lru_cache(maxsize=64)
+def rank(height: int, width: int) -> Tensor:
+    """When each place is visited: the inverse of `order`."""
+    return torch.argsort(order(height, width))
+
+
+@torch.no_grad()
+def dropped(spectrum: Tensor, omega: float, one_for: OneFor = "map") -> Tensor:
+    """Where (..., H, W) lies beyond the shortest prefix with a share `omega` of the energy (algorithm 4).
+
+    A prefix is found for each map, for all maps of an image together, or for all of the batch.
+    """
+    height, width = spectrum.shape[-2:]
+    flat = spectrum.flatten(-2)
+    length = _lengths(flat, order(height, width).to(flat.device), omega, one_for)
+    visited = rank(height, width).to(flat.device)
+    return (visited >= length[..., None]).view(*length.shape, height, width)
+
+
+def _lengths(flat: Tensor, walk: Tensor, omega: float, one_for: OneFor) -> Tensor:
+    """How many coefficients are kept: (...) for maps, with ones where several share a prefix."""
+    together = {"map": [], "image": [*range(1, flat.dim() - 1)], "batch": [*range(flat.dim() - 1)]}[one_for]
+    # A norm is one pass over the coefficients, their squares would be two.
+    total = torch.linalg.vector_norm(flat, dim=-1, keepdim=True).square()
+    wanted = omega * _pooled(total, together)[..., 0]
+
+    def reached(coefficients: Tensor, wanted: Tensor) -> Tensor:
+        """The first prefix that holds enough, or as many as there are plus one."""
+        energy = _pooled(coefficients.square(), together).cumsum(-1)
+        enough = energy >= wanted[..., None]
+        return torch.where(enough[..., -1], enough.int().argmax(-1) + 1, coefficients.shape[-1] + 1)
+
+    head = min(_HEAD, len(walk))
+    length = reached(flat[..., walk[:head]], wanted)
+    late = length > head
+    if head < len(walk) and bool(late.any()):
+        if together:
+            length = reached(flat[..., walk], wanted)
+        else:
+            length[late] = reached(flat[late][..., walk], wanted[late])
+    # Rounding may keep the sum of all from reaching all of it.
+    return length.clamp(max=len(walk))
+
+
+def _pooled(energy: Tensor, together: list[int]) -> Tensor:
+    return energy.sum(together, keepdim=True) if together else energy

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+import torch
+from annotated_types import Ge, Gt, Le
+from torch import Generator, Tensor
+
+from splitbench.core.defense import Defense
+from splitbench.core.errors import CellError
+from splitbench.core.randomness import generator as seeded_generator
+from splitbench.core.threat import Knowledge
+from splitbench.core.wire import Message
+from splitbench.defenses._periodic import Over, Periodic, basis, named, secret
+from splitbench.defenses._zigzag import OneFor, dropped
+
+
+@dataclass(frozen=True)
+class SEAL(Defense):
+    """Transform smashed data by a secret periodic basis, drop what lies beyond a share of its energy, transform back.
+
+    "Split, Not Spilled: Practical Obfuscation-Based Privacy-Preserving Split Learning", under review: algorithms 1
+    to 5. What is sent is an orthogonal projection of each feature map, its cosine to the original at least the square
+    root of omega, whatever the function.
+    Where the paper is of two minds: Z = Q X Q' as in algorithm 2; Q is orthonormalised over rows, or, as its section
+    4.2 has it, over columns; the kept coefficients are a prefix of the zig-zag order, of each feature map by itself.
+    """
+
+    omega: Annotated[float, Gt(0), Le(1)] = 0.7  # share of the energy that is kept; 1: everything
+    function: str = "secret"  # of each client its own; or cos (the DCT), triangle, cos(x)+0.9cos(2x), ... for all
+    key: Annotated[int, Ge(0)] | None = None  # of the secret functions; none: from the seed of the run
+    over: Over = "rows"  # what of the sampled matrix is made orthonormal
+    mask: OneFor = "map"  # for what the kept coefficients are chosen: each map, each image, or the batch
+    indices: Literal["each", "before"] = "each"  # chosen from the data each time, or once before (algorithm 5)
+    signal: Literal["gaussian", "uniform"] = "gaussian"  # the random matrix that algorithm 5 chooses by
+
+    def __post_init__(self) -> None:
+        if self.function != "secret":
+            named(self.function)
+
+    def keyed(self, seed: int) -> Defense:
+        return self if self.key is not None else replace(self, key=seed)
+
+    def known(self, rung: Knowledge, observed: Tensor) -> Defense:
+        """Who knows that it is SEAL guesses the cosine."""
+        return replace(self, function="cos") if rung == "family" else super().known(rung, observed)
+
+    def outgoing(self, message: Message, generator: Generator | None) -> Message:
+        z = message.tensor
+        if message.kind != "smashed" or not z.is_floating_point():
+            return message
+        return message.carrying(self.perturbed(z, message.sender.index))
+
+    def perturbed(self, z: Tensor, client: int = 0) -> Tensor:
+        """X~ of algorithm 2 for maps (..., H, W), tokens (N, L, D) or vectors (N, D); differentiable.
+
+        What is kept is chosen without gradient, so the way back is the same projection.
+        """
+        x = z if z.dim() > 2 else z.unsqueeze(1)  # a vector is a map of one row
+        down, across = (q.to(x) for q in self.bases(client, x.shape[-2], x.shape[-1]))
+        spectrum = down @ x @ across.T
+        # In place: products do not need what they made to be differentiated.
+        spectrum = spectrum.masked_fill_(self._dropped(spectrum.detach(), client), 0)
+        back = down.T @ spectrum @ across
+        return back if z.dim() > 2 else back.squeeze(1)
+
+    def function_of(self, client: int, height: int, width: int) -> Periodic:
+        if self.function != "secret":
+            return named(self.function)
+        if self.key is None:
+            raise CellError("seal has no key; set `key`, or let a run derive one from its seed")
+        return secret(self.key, client, (height, width))
+
+    def bases(self, client: int, height: int, width: int) -> tuple[Tensor, Tensor]:
+        """The client's Q for columns of `height` values and for rows of `width`, in float64."""
+        function = self.function_of(client, height, width)
+        return basis(function, height, self.over), basis(function, width, self.over)
+
+    def _dropped(self, spectrum: Tensor, client: int) -> Tensor:
+        if self.indices == "each":
+            return dropped(spectrum, self.omega, self.mask)
+        height, width = spectrum.shape[-2:]
+        draws = seeded_generator(self.key or 0, "algorithm 5", client)
+        noise = torch.randn if self.signal == "gaussian" else torch.rand
+        signal = noise(height, width, dtype=torch.float64, generator=draws)
+        down, across = self.bases(client, height, width)
+        return dropped(down.T @ signal @ across, self.omega).to(spectrum.device)

@@ -1,0 +1,100 @@
+"""What SEAL costs, as ratios: `pytest tests/benchmarks/test_seal.py -n 0 --benchmark-only -s`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from splitbench.core.defense import Defense
+from splitbench.core.party import SERVER, client
+from splitbench.core.randomness import generator, seeded
+from splitbench.core.wire import Message, Wire
+from splitbench.defenses.seal import SEAL
+from tests.defenses.test_seal import retained
+
+
+def maps(*shape: int) -> Tensor:
+    """As smooth as feature maps are."""
+    coarse = torch.randn(*shape[:2], 8, 8, generator=generator(0))
+    return F.interpolate(coarse, shape[2:], mode="bicubic") + 0.1 * torch.randn(*shape, generator=generator(1))
+
+
+def least(sides: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    best = dict.fromkeys(sides, float("inf"))
+    for _ in range(rounds):
+        for name, side in sides.items():
+            begun = time.perf_counter()
+            side()
+            best[name] = min(best[name], time.perf_counter() - begun)
+    return best
+
+
+def test_a_batch_costs_little_more_than_four_products_and_far_less_than_the_loop(benchmark: Any) -> None:
+    torch.set_num_threads(2)
+    x, seal = maps(128, 64, 32, 32), SEAL(key=1)
+    q = seal.bases(0, 32, 32)[0].float()
+    few = 20  # maps for the loop, which takes as long for each
+
+    def products() -> None:
+        q.T @ (q @ x @ q.T) @ q
+
+    def loop() -> None:
+        """Algorithm 4 as it is written, on maps that are transformed already."""
+        for one in spectra:
+            z = one.clone()
+            kept = retained(z, 0.7)
+            for i in range(32):
+                for j in range(32):
+                    if (i, j) not in kept:
+                        z[i, j] = 0
+
+    spectra = (q @ x[0, :few] @ q.T).unbind()
+    seconds = least({"seal": lambda: seal.perturbed(x), "products": products}, 8)
+    slow = least({"loop": loop}, 2)["loop"] / few * 128 * 64
+    benchmark.pedantic(lambda: seal.perturbed(x), rounds=1)
+    ratio, times = seconds["seal"] / seconds["products"], slow / seconds["seal"]
+    print(f"\nseal is {ratio:.2f} times its four products, and {times:.0f} times faster than algorithm 4's loop")
+    benchmark.extra_info.update(ratio=ratio, times=times)
+    assert ratio <= 2.0
+    assert times >= 200
+
+
+@pytest.mark.parametrize("side", [28, 32])
+def test_a_training_step_is_little_dearer(benchmark: Any, side: int) -> None:
+    """conv1 and bn1 of resnet18 at the client, the rest of it at the server."""
+    from splitbench.models._timm import timm
+
+    torch.set_num_threads(1)
+    with seeded(0):
+        whole = timm.create_model("resnet18", num_classes=10, in_chans=3)
+    stem = nn.Sequential(whole.conv1, whole.bn1)
+    layers = (nn.ReLU(), whole.maxpool, whole.layer1, whole.layer2, whole.layer3, whole.layer4)
+    server = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), whole.fc)
+    x, y = torch.rand(32, 3, side, side, generator=generator(0)), torch.arange(32) % 10
+    optimiser = torch.optim.SGD([*stem.parameters(), *server.parameters()], 1e-3)
+
+    def step(defense: Defense) -> Callable[[], None]:
+        wire = Wire(defense, generator(0))
+
+        def take() -> None:
+            optimiser.zero_grad()
+            delivery = wire.send(Message(0, client(0), SERVER, "smashed", 0, stem(x)))
+            F.cross_entropy(server(delivery.received), y).backward()
+            delivery.sent.backward(delivery.received.grad)
+            optimiser.step()
+
+        return take
+
+    both = {"seal": step(SEAL(key=1)), "none": step(Defense())}
+    seconds = least(both, 8)
+    benchmark.pedantic(both["seal"], rounds=1)
+    ratio = seconds["seal"] / seconds["none"]
+    print(f"\n{side}x{side}: a training step with seal is {ratio:.2f} of one without")
+    benchmark.extra_info.update(ratio=ratio)
+    assert ratio <= 1.3

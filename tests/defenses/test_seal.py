@@ -1,0 +1,287 @@
+"""SEAL: what its paper says of the transform, the slow algorithms it prints, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.fft import dctn
+from torch import Tensor
+
+from splitbench.bench.prepare import prepare
+from splitbench.bench.run import run
+from splitbench.bench.store import Store
+from splitbench.bench.train import smash
+from splitbench.core.data import as_input
+from splitbench.core.defense import Composed
+from splitbench.core.errors import CellError, SplitbenchError
+from splitbench.core.party import SERVER, client
+from splitbench.core.randomness import generator
+from splitbench.core.wire import Message
+from splitbench.defenses._periodic import CATALOGUE, basis, judge, named, sampled, secret
+from splitbench.defenses._zigzag import dropped, order
+from splitbench.defenses.seal import SEAL
+from tests.bench._small import cells
+
+SIZES = (14, 16, 32, 64)
+
+
+def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(*shape, generator=generator(seed), dtype=dtype)
+
+
+def zigzag_traverse(i: int, j: int, d: int, height: int, width: int) -> tuple[int, int, int]:
+    """Algorithm 3 as it is written, with a width of its own."""
+    r, c = i + d, j - d
+    if 0 <= r < height and 0 <= c < width:
+        return r, c, d
+    if d == -1:
+        return (i + 1, j, 1) if j == width - 1 else (i, j + 1, 1)
+    return (i, j + 1, -1) if i == height - 1 else (i + 1, j, -1)
+
+
+def retained(z: Tensor, omega: float) -> set[tuple[int, int]]:
+    """Algorithm 4 as it is written, for one map."""
+    height, width = z.shape
+    total, low, indexes = float(z.square().sum()), 0.0, set()
+    i, j, d = 0, 0, -1
+    while low / total < omega and len(indexes) < height * width:
+        low += float(z[i, j]) ** 2
+        indexes.add((i, j))
+        i, j, d = zigzag_traverse(i, j, d, height, width)
+    return indexes
+
+
+def gram_schmidt(matrix: Tensor) -> Tensor:
+    """Over rows, one after another, each twice, so that it is as orthonormal as QR."""
+    rows: list[Tensor] = []
+    for row in matrix:
+        for _ in range(2):
+            for other in rows:
+                row = row - (other @ row) * other
+        rows.append(row / row.norm())
+    return torch.stack(rows)
+
+
+def test_with_the_cosine_it_is_the_orthonormal_dct() -> None:
+    for size in SIZES:
+        x = normal(3, size, size)
+        q = basis(named("cos"), size)
+        np.testing.assert_allclose((q @ x @ q.T).numpy(), dctn(x.numpy(), axes=(1, 2), norm="ortho"), atol=1e-12)
+
+
+@pytest.mark.parametrize("over", ["rows", "columns"])
+@pytest.mark.parametrize("function", ["cos", "triangle", "square", "exp_cos", "cos(x+0.8)", "cos(x)+0.9cos(2x)"])
+def test_the_basis_is_gram_schmidts_and_orthonormal(function: str, over: Any) -> None:
+    for size in (8, 14, 32, 256):
+        f = named(function)
+        if judge(f, size).problems:
+            continue
+        q = basis(f, size, over)
+        assert float((q.T @ q - torch.eye(size, dtype=q.dtype)).abs().max()) < 1e-10
+        if size <= 32:
+            c = sampled(f, size)
+            c = c / c.norm(dim=1, keepdim=True)
+            slow = gram_schmidt(c) if over == "rows" else gram_schmidt(c.T).T
+            assert float((q - slow).abs().max()) < 1e-10
+
+
+@pytest.mark.parametrize("size", [2, 14, 16, 32, 64, 128, 256])
+def test_secret_functions_are_valid_at_their_size_and_differ_between_clients(size: int) -> None:
+    functions = [secret(7, index, (size,)) for index in range(4)]
+    assert len({f.name for f in functions}) == 4
+    bases = [basis(f, size) for f in functions]
+    eye = torch.eye(size, dtype=torch.float64)
+    assert all(float((q @ q.T - eye).abs().max()) < 1e-10 for q in bases)
+    if size > 2:
+        assert float((bases[0] - bases[1]).abs().max()) > 0.01
+    assert secret(7, 0, (size,)).name == functions[0].name
+    assert secret(8, 0, (size,)).name != functions[0].name
+
+
+def test_a_function_is_written_as_it_is_read() -> None:
+    f = secret(3, 0, (16,))
+    torch.testing.assert_close(sampled(named(f.name), 16), sampled(f, 16), rtol=0, atol=1e-9)
+    torch.testing.assert_close(
+        named("cos(x) - 0.5*cos(2x+0.25)").at(torch.tensor([0.3])).double(),
+        (torch.tensor([0.3]).double().cos() - 0.5 * torch.tensor([0.85]).double().cos()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        ("sin", "f(0) is 0"),
+        ("sawtooth", "rank 15 of 16"),
+        ("cos(2x)", "the function cos(2x) makes no basis of size 16: row 8 is zero at every node"),
+        ("cos(x+1.5)", "too nearly dependent"),
+    ],
+)
+def test_an_invalid_function_is_refused_with_the_reason(function: str, words: str) -> None:
+    with pytest.raises(CellError) as raised:
+        SEAL(function=function).perturbed(normal(1, 1, 16, 16))
+    assert words in str(raised.value)
+
+
+@pytest.mark.parametrize("function", ["cosine", "cos(x", "2", "", "cos(x)cos(x)", "tan(x)"])
+def test_what_is_no_function_is_refused_before_anything_runs(function: str) -> None:
+    with pytest.raises(SplitbenchError, match="no periodic function"):
+        SEAL(function=function)
+
+
+def test_the_papers_conditions_are_neither_sufficient_nor_necessary() -> None:
+    sawtooth, cosine = judge(named("sawtooth"), 15), judge(named("cos"), 14)
+    assert cosine.zero_nodes > 0
+    assert not cosine.published
+    assert not cosine.problems
+    assert sawtooth.problems
+    assert {name for name in CATALOGUE if not judge(named(name), 16).problems} == {
+        "cos", "triangle", "square", "exp_cos",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (1, 7), (5, 1), (4, 4), (3, 6), (9, 4), (16, 16)])
+def test_the_order_is_that_of_the_traversal(height: int, width: int) -> None:
+    walked, (i, j, d) = [], (0, 0, -1)
+    for _ in range(height * width):
+        walked.append(i * width + j)
+        i, j, d = zigzag_traverse(i, j, d, height, width)
+    assert order(height, width).tolist() == walked
+
+
+@given(
+    height=st.integers(1, 20),
+    width=st.integers(1, 20),
+    omega=st.floats(0.01, 0.999),
+    seed=st.integers(0, 10_000),
+    fading=st.floats(0, 2),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_fast_mask_is_the_slow_loops(height: int, width: int, omega: float, seed: int, fading: float) -> None:
+    decay = torch.exp(-fading * (torch.arange(height)[:, None] + torch.arange(width)))
+    z = normal(2, 3, height, width, seed=seed) * decay
+    beyond = dropped(z, omega)
+    for image in range(2):
+        for channel in range(3):
+            kept = {(int(i), int(j)) for i, j in (~beyond[image, channel]).nonzero()}
+            assert kept == retained(z[image, channel], omega)
+
+
+def feature_maps() -> Tensor:
+    """Of conv1 and bn1 of a trained run on real images, as many as a slow loop can bear."""
+    [cell] = cells(model={"resnet18": {"width": 0.25}}, cut="stem", samples={"private": 64, "evaluation": 4})
+    prepared = prepare(cell.run)
+    z = smash(prepared.models[0], as_input(prepared.evaluation.x), prepared.defense, generator(0))
+    return z[:, :8].double()
+
+
+def test_on_real_feature_maps_too_and_the_energy_is_just_enough() -> None:
+    maps = feature_maps()
+    for function in ("cos", "triangle"):
+        q = basis(named(function), maps.shape[-1])
+        z = q @ maps @ q.T
+        for omega in (0.1, 0.4, 0.7, 0.9):
+            beyond = dropped(z, omega)
+            assert all(
+                {(int(i), int(j)) for i, j in (~off).nonzero()} == retained(one, omega)
+                for one, off in zip(z.flatten(0, 1), beyond.flatten(0, 1), strict=True)
+            )
+            in_order = z.masked_fill(beyond, 0).flatten(-2)[..., order(*z.shape[-2:])].square()
+            share = in_order.sum(-1) / z.square().sum((-2, -1))
+            last = (~beyond).flatten(-2).sum(-1, keepdim=True) - 1
+            without = share - in_order.gather(-1, last)[..., 0] / z.square().sum((-2, -1))
+            assert bool((share >= omega - 1e-12).all())
+            assert bool((without < omega).all())
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 14, 14), (2, 3, 8, 12), (2, 10, 24), (3, 20)])
+@pytest.mark.parametrize("over", ["rows", "columns"])
+def test_all_of_the_energy_is_the_identity(shape: tuple[int, ...], over: Any) -> None:
+    z = normal(*shape, dtype=torch.float32)
+    torch.testing.assert_close(SEAL(omega=1.0, key=1, over=over).perturbed(z), z, rtol=0, atol=1e-6 * 4)
+    double = z.double()
+    torch.testing.assert_close(SEAL(omega=1.0, key=1, over=over).perturbed(double), double, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("mask", ["map", "image", "batch"])
+@pytest.mark.parametrize("omega", [0.4, 0.7])
+def test_what_is_sent_is_a_projection_of_at_least_that_cosine(mask: Any, omega: float) -> None:
+    seal, z = SEAL(omega=omega, key=5, mask=mask), normal(4, 6, 16, 16)
+    sent = seal.perturbed(z)
+    pool = {"map": (-2, -1), "image": (1, 2, 3), "batch": (0, 1, 2, 3)}[mask]
+    energy = sent.square().sum(pool) / z.square().sum(pool)
+    assert bool((energy >= omega - 1e-12).all())
+    assert bool((energy < 1).all())
+    # An orthogonal projection: what was taken away is orthogonal to what is left.
+    torch.testing.assert_close((sent * (z - sent)).sum(pool), torch.zeros_like(energy), rtol=0, atol=1e-9)
+
+
+def test_its_gradient_is_that_of_the_projection() -> None:
+    seal = SEAL(omega=0.7, key=2)
+    z = normal(2, 2, 6, 5).requires_grad_()
+    assert torch.autograd.gradcheck(seal.perturbed, (z,))
+
+
+def test_a_blank_map_stays_blank() -> None:
+    assert torch.equal(SEAL(key=1).perturbed(torch.zeros(2, 3, 8, 8)), torch.zeros(2, 3, 8, 8))
+
+
+def test_algorithm_5_chooses_once_and_depends_on_its_signal() -> None:
+    z = normal(3, 4, 16, 16)
+    gaussian, uniform = (SEAL(key=1, indices="before", signal=signal) for signal in ("gaussian", "uniform"))
+    q = basis(gaussian.function_of(0, 16, 16), 16)
+    kept = [(q @ seal.perturbed(z) @ q.T).abs().gt(1e-9).sum((-2, -1)) for seal in (gaussian, uniform)]
+    assert kept[0].unique().numel() == kept[1].unique().numel() == 1
+    assert int(kept[0].max()) > 100 > int(kept[1].max())
+
+
+def test_each_client_has_its_own_function_and_the_unprotected_have_none() -> None:
+    z = normal(2, 3, 16, 16, dtype=torch.float32)
+    defense = Composed((SEAL(key=1),), clients=2)
+    sent = [defense.outgoing(Message(0, client(index), SERVER, "smashed", 0, z), None).tensor for index in range(3)]
+    assert not torch.allclose(sent[0], sent[1])
+    assert torch.equal(sent[2], z)
+
+
+def test_labels_and_tokens_pass_as_they_are() -> None:
+    y = torch.arange(4)
+    seal = SEAL(key=1)
+    assert seal.outgoing(Message(0, client(0), SERVER, "label", 0, y), None).tensor is y
+    assert seal.outgoing(Message(0, client(0), SERVER, "smashed", 0, y), None).tensor is y
+
+
+def test_the_rungs_of_knowledge_are_nothing_the_dct_and_the_function_itself() -> None:
+    seal, z = SEAL(key=3), normal(2, 3, 16, 16)
+    imagined = [seal.known(rung, z).outgoing(Message(0, client(0), SERVER, "smashed", 0, z), None).tensor
+                for rung in ("none", "family", "exact")]  # fmt: skip
+    assert torch.equal(imagined[0], z)
+    torch.testing.assert_close(imagined[1], SEAL(function="cos").perturbed(z))
+    torch.testing.assert_close(imagined[2], seal.perturbed(z))
+
+
+def test_the_key_comes_from_the_seed_of_a_run_unless_it_is_given(tmp_path: Path) -> None:
+    with pytest.raises(CellError, match="no key"):
+        SEAL().perturbed(normal(1, 1, 8, 8))
+    keys = []
+    for seed in (0, 0, 1):
+        [cell] = cells(defenses=["seal"], seeds=[seed])
+        defense = prepare(cell.run).defense
+        assert isinstance(defense, Composed)
+        [part] = defense.parts
+        assert isinstance(part, SEAL)
+        keys.append(part.key)
+    assert keys[0] == keys[1] != keys[2]
+    [cell] = cells(defenses=[{"seal": {"key": 5}}])
+    assert prepare(cell.run).defense.parts[0].key == 5  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("topology", ["vanilla", "u_shaped", "parallel", "splitfed"])
+def test_runs_train_and_are_attacked(tmp_path: Path, topology: str) -> None:
+    plan = cells(topology=topology, clients=2, defenses=["seal"], attacks=["mean_image", {"unsplit": {"outer": 1}}])
+    rows = [finished.outcome for finished in run(plan, Store(tmp_path))]
+    assert [row.status for row in rows] == ["done"] * len(rows), [row.reason for row in rows]
