@@ -63,7 +63,7 @@ class UnSplit(Attack):
 
     phases: ClassVar[tuple[str, ...]] = ("outer",)
 
-    outer: Annotated[int, Ge(1)] = 40  # rounds of input steps and clone steps; 1000 in the paper
+    outer: Annotated[int, Ge(1)] = 20  # rounds of input steps and clone steps; 1000 in the paper
     inner: Annotated[int, Ge(1)] = 50  # input steps, then as many clone steps, in a round
     lr: Annotated[float, Gt(0)] = 2e-2  # of the guess, with AMSGrad; 1e-3 in the paper
     clone_lr: Annotated[float, Gt(0)] = 3e-4  # of the clone; 1e-3 in the paper
