@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,8 +21,10 @@ from splitbench.bench.train import Trained, train
 from splitbench.core.attack import Attack
 from splitbench.core.component import Part
 from splitbench.core.data import as_input
+from splitbench.core.defense import Turn
 from splitbench.core.errors import CellError, SplitbenchError
 from splitbench.core.progress import Budget, watching
+from splitbench.core.randomness import generator
 
 log = logging.getLogger(__name__)
 
@@ -98,8 +100,20 @@ def _train(cell: Cell, store: Store, metrics: Sequence[Part]) -> Outcome:
         "client_parameters": float(model.parameters("client")),
         "server_parameters": float(model.parameters("server")),
         "loss": trained.losses[-1],
+        **prepared.defense.spent(_turns(prepared)),
     }
     return _outcome(cell, "done", "", prepared, scores, costs)
+
+
+def _turns(prepared: Prepared) -> list[Turn]:
+    """The training's batches again, from its seed, as far as an accountant of privacy wants to know them."""
+    spec, sizes = prepared.spec, [len(rows) for rows in prepared.clients]
+    order = generator(spec.seed, "order")
+    alike: Counter[tuple[int, int, int]] = Counter()
+    for _ in range(spec.training.epochs):
+        for step in prepared.topology.steps(sizes, spec.training.batch, order):
+            alike.update((i, len(rows), int(rows.bincount().max())) for i, rows in step)
+    return [Turn(i, min(1.0, size / sizes[i]), repeats, steps) for (i, size, repeats), steps in alike.items()]
 
 
 def _attack(cell: Cell, store: Store, metrics: Sequence[Part]) -> Outcome:

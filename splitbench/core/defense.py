@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from splitbench.core.wire import Message
 
 
+@dataclass(frozen=True)
+class Turn:
+    """Steps of training that a client took alike."""
+
+    client: int
+    rate: float  # of the client's samples, the share in a batch
+    repeats: int  # how often a batch holds the sample that it holds most often
+    steps: int
+
+
 class Defense(Component):
     """The baseline: everything passes as it is. In the order in which the moments occur:"""
 
@@ -77,6 +87,10 @@ class Defense(Component):
 
     def gradients(self, stage: nn.Module, generator: Generator | None) -> None:
         """Sanitise the gradients that the backward pass left on a client's stage, in place."""
+
+    def spent(self, turns: Sequence[Turn]) -> dict[str, float]:
+        """What it claims the training has cost in privacy (epsilon, delta), for the costs of its row."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -140,3 +154,11 @@ class Composed(Defense):
     def gradients(self, stage: nn.Module, generator: Generator | None) -> None:
         for part in self.parts:
             part.gradients(stage, generator)
+
+    def spent(self, turns: Sequence[Turn]) -> dict[str, float]:
+        mine = [turn for turn in turns if self.protects(turn.client)]
+        costs: dict[str, float] = {}
+        for part in self.parts:
+            # Epsilons, and deltas, of several mechanisms on the same data add up.
+            costs |= {name: costs.get(name, 0.0) + cost for name, cost in part.spent(mine).items()}
+        return costs
