@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from splitbench.cli._function import show_function
 from splitbench.cli._output import Json, StorePath, out, print_json
 from splitbench.cli._settings import assign
 from splitbench.core import registry
@@ -16,7 +17,7 @@ from splitbench.core.errors import SplitbenchError, nearest
 from splitbench.core.registry import Kind
 
 KINDS: dict[str, Kind] = {name.replace(" ", ""): kind for kind, name in registry.SINGULAR.items()} | {"data": "data"}
-WORDS = ("run", "recipe", *KINDS)
+WORDS = ("run", "recipe", "function", *KINDS)
 
 
 def show(
@@ -31,7 +32,15 @@ def show(
     store: StorePath = None,
     json: Json = False,
 ) -> None:
-    """Everything about one run, recipe, component or model."""
+    """Everything about one run, recipe, component, model, or periodic function for SEAL.
+
+    A function is `cos` or another of the catalogue (listed if none is named), 'cos(x)+0.9cos(2x)', or `secret`. It
+    takes --size 14,16,32, --over rows|columns, --key of a secret one, --picture FILE.png, and --run ID for the feature
+    maps of a stored run.
+    """
+    if what == "function":
+        show_function(name, context.meta["settings"], context.meta["args"], store, json)
+        return
     if name is None:
         what, name = _guess(what, store)
     if what not in WORDS:

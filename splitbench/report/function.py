@@ -1,0 +1,218 @@
+"""What a periodic function is worth to SEAL: the paper's conditions, what is really needed, and what it compacts."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from splitbench.core import registry
+from splitbench.core.errors import CellError, SplitbenchError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from splitbench.bench.train import Trained
+
+SIZES = (14, 16, 32)  # of ResNet-18's first feature maps for images of 28, 32 and 64 pixels
+LARGEST = 512
+OMEGAS = (0.9, 0.7, 0.4, 0.1)
+BAND = (0.05, 0.95)  # of the feature maps
+_IMAGES = 64
+_VALUES = 2**24  # in all feature maps of one size: large maps come from fewer images
+_POINTS = 240  # of a curve
+
+
+def periodic() -> Any:
+    """SEAL's functions and bases, reached by name as components are: nothing here imports a folder of plug-ins."""
+    return importlib.import_module("splitbench.defenses._periodic")
+
+
+def zigzag() -> Any:
+    """The order of SEAL's coefficients, likewise."""
+    return importlib.import_module("splitbench.defenses._zigzag")
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """How soon the zig-zag order has gathered the energy of feature maps."""
+
+    kept: Mapping[float, tuple[int, int, int]]  # coefficients at each omega: the median map, and the ends of the band
+    shares: NDArray[np.float64]  # of the coefficients, at which the curves are given
+    median: NDArray[np.float64]  # share of the energy
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A function at one size."""
+
+    size: int
+    function: str
+    integral: float  # over a period, as a share of the mean of |f|
+    zero_nodes: int
+    first: float  # f(0)
+    smallest_row: float  # its length
+    condition: float
+    error: float | None  # the largest entry of |Q'Q - 1|; none without a basis
+    problems: tuple[str, ...]
+
+    @property
+    def published(self) -> bool:
+        """Whether the paper's two conditions hold."""
+        return abs(self.integral) < 1e-6 and self.zero_nodes == 0
+
+    @property
+    def valid(self) -> bool:
+        return not self.problems
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Feature maps to try a function on, and whose they are."""
+
+    about: str
+    sizes: tuple[int, ...]  # that there are; none: any
+    at: Callable[[int], Tensor]  # (M, N, N) in float64
+
+
+def function_at(text: str, size: int, key: int | None) -> Any:
+    """The function that SEAL uses for maps of this size. A secret one is client 0's, drawn until it is valid there."""
+    seal: Any = registry.load("defenses", "seal")
+    try:
+        return seal(function=text, key=key).function_of(0, size, size)
+    except CellError as error:
+        raise SplitbenchError(str(error)) from error
+
+
+def check(function: Any, size: int, over: str = "rows") -> Checked:
+    import torch
+
+    verdict = periodic().judge(function, size)
+    matrix = periodic().sampled(function, size)
+    error = None
+    if not verdict.problems:
+        q = periodic().basis(function, size, over)
+        error = float((q.T @ q - torch.eye(size, dtype=q.dtype)).abs().max())
+    return Checked(
+        size,
+        function.name,
+        _integral(function),
+        verdict.zero_nodes,
+        float(matrix[0, 0]),
+        float(matrix.norm(dim=1).min()),
+        verdict.condition,
+        error,
+        verdict.problems,
+    )
+
+
+def _integral(function: Any) -> float:
+    """By the midpoint rule, which a jump at the end of a period does not disturb."""
+    import torch
+
+    middles = (torch.arange(20_000, dtype=torch.float64) + 0.5) * (2 * math.pi / 20_000)
+    values = function.at(middles).double()
+    return float(values.mean() / values.abs().mean().clamp_min(1e-300))
+
+
+def compaction(function: Any, maps: Tensor, over: str = "rows") -> Compaction:
+    """Of maps (M, N, N). A map that is zero has all of its energy from the first coefficient on, as SEAL sees it."""
+    size = maps.shape[-1]
+    q = periodic().basis(function, size, over)
+    spectrum = (q @ maps @ q.T).flatten(-2)
+    energy = spectrum[:, zigzag().order(size, size)].square().cumsum(-1).numpy()
+    total = energy[:, -1:]
+    share = np.divide(energy, total, out=np.ones_like(energy), where=total > 0)
+    kept = {omega: _whole(1 + (share < omega).sum(-1)) for omega in OMEGAS}
+    count = size * size
+    points = np.unique(np.geomspace(1, count, min(count, _POINTS)).round().astype(int))
+    low, median, high = np.quantile(share[:, points - 1], (BAND[0], 0.5, BAND[1]), axis=0)
+    return Compaction(kept, points / count, median, low, high)
+
+
+def _whole(counts: NDArray[np.int_]) -> tuple[int, int, int]:
+    low, median, high = np.quantile(counts, (BAND[0], 0.5, BAND[1]), method="inverted_cdf")
+    return int(median), int(low), int(high)
+
+
+def untrained() -> Maps:
+    """The client of SEAL's paper before its first step, with batch norm that has seen the embedded images."""
+    import torch.nn.functional as F
+
+    from splitbench.bench import parts
+    from splitbench.bench.prepare import load_data
+    from splitbench.core.component import Part
+    from splitbench.core.data import as_input
+    from splitbench.core.randomness import seeded
+
+    data = load_data(Part("data", "fashion_mnist_mini", {}))
+    architecture = parts.build(Part("models", "resnet18", {"width": 0.25}))  # the client is the same at any width
+    with seeded(0, "initialisation"):
+        client = architecture.split(architecture.build(data.shape, data.classes), ("stem",)).stages[0]
+
+    def at(size: int) -> Tensor:
+        import torch
+
+        def scaled(x: Tensor) -> Tensor:
+            x = as_input(x)
+            return x if x.shape[-1] == 2 * size else F.interpolate(x, 2 * size, mode="bilinear", antialias=True)
+
+        count = min(_IMAGES, max(1, _VALUES // (64 * size * size)))
+        seen, tried = _spread(len(data.train), _IMAGES), _spread(len(data.test), count)
+        with torch.no_grad():
+            for module in client.modules():
+                if isinstance(module, torch.nn.BatchNorm2d):
+                    module.reset_running_stats()
+                    module.momentum = None  # the mean of what it has seen
+            client.train()
+            for begin in range(0, _IMAGES, count):
+                client(scaled(data.train.x[seen[begin : begin + count]]))
+            client.eval()
+            return client(scaled(data.test.x[tried])).flatten(0, 1).double()  # type: ignore[no-any-return]
+
+    return Maps("conv1 and bn1 of an untrained resnet18, on fashion_mnist_mini scaled to 2N pixels", (), at)
+
+
+def _spread(length: int, count: int) -> Tensor:
+    """Rows from all over a data set, which may be sorted by class."""
+    import torch
+
+    return torch.linspace(0, length - 1, count).round().long()
+
+
+def of_run(trained: Trained) -> Maps:
+    """What the first client of a stored run computes of the images that it is evaluated on, before any defense."""
+    import torch
+
+    from splitbench.core.data import as_input
+    from splitbench.core.split import output_shape
+
+    prepared = trained.prepared
+    client = prepared.models[0].stages[0].eval()
+    x = as_input(prepared.evaluation.x)
+    with torch.no_grad():
+        shape = output_shape(client, x.shape[1:], x.dtype)
+    spec = prepared.spec
+    if len(shape) != 3 or shape[1] != shape[2] or shape[1] < 2:
+        sides = " x ".join(map(str, shape))
+        raise SplitbenchError(f"the client of run {spec.key} sends {sides}, which are no square feature maps")
+
+    def at(size: int) -> Tensor:
+        count = max(1, _VALUES // math.prod(shape))
+        with torch.no_grad():
+            return client(x[:count]).flatten(0, 1).contiguous().double()  # type: ignore[no-any-return]
+
+    about = f"the client of run {spec.key}: {spec.data.name}, {spec.model.name} cut at {spec.cut}"
+    return Maps(about, (shape[1],), at)
+
+
+def catalogue(sizes: Sequence[int] = SIZES) -> dict[str, list[Checked]]:
+    """Every function that has a name, at several sizes."""
+    return {name: [check(periodic().named(name), size) for size in sizes] for name in periodic().CATALOGUE}
