@@ -22,7 +22,7 @@ from splitbench.core.wire import Wire
 from splitbench.topologies.parallel import Parallel
 from splitbench.topologies.vanilla import Vanilla
 
-ROUNDS, MOST_ROUNDS = 6, 24
+ROUNDS, MOST_ROUNDS = 4, 24
 NETWORKS = {
     "resnet18": ("resnet18", {}, "bn1"),
     "vit_tiny": ("vit_tiny_patch16_224", {"img_size": 32, "patch_size": 4}, "norm_pre"),
