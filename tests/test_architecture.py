@@ -14,7 +14,8 @@ ALLOWED = {
     **{plugin: {"core", plugin} for plugin in PLUGINS},
     # The allocation and partition of samples are the runner's; everything else of a plug-in is reached by name.
     "bench": {"core", "bench", "data", ""},
-    "report": {"core", "bench", "report"},
+    # What a periodic function is worth to SEAL is told by SEAL's own functions.
+    "report": {"core", "bench", "report", "defenses"},
     "cli": {"core", "bench", "report", "cli", "data", ""},
 }
 TORCH_FREE = ("report", "cli", "bench/store.py", "bench/outcome.py", "bench/plan.py", "bench/recipes.py",
@@ -42,6 +43,11 @@ def test_imports_run_one_way(folder: str) -> None:
 def test_bench_takes_from_data_only_what_belongs_to_the_runner() -> None:
     taken = {n for p in (PACKAGE / "bench").rglob("*.py") for n in imports(p) if n.startswith("splitbench.data")}
     assert taken == {"splitbench.data._allocate", "splitbench.data._folders", "splitbench.data._partition"}
+
+
+def test_only_the_report_on_functions_takes_from_defenses() -> None:
+    taken = {p.name for p in (PACKAGE / "report").rglob("*.py") if any("defenses" in name for name in imports(p))}
+    assert taken == {"function.py"}
 
 
 @pytest.mark.parametrize("place", TORCH_FREE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,13 +28,17 @@ _POINTS = 240  # of a curve
 
 
 def periodic() -> Any:
-    """SEAL's functions and bases, reached by name as components are: nothing here imports a folder of plug-ins."""
-    return importlib.import_module("splitbench.defenses._periodic")
+    """SEAL's functions and bases; imported when asked for, since they bring torch."""
+    from splitbench.defenses import _periodic
+
+    return _periodic
 
 
 def zigzag() -> Any:
-    """The order of SEAL's coefficients, likewise."""
-    return importlib.import_module("splitbench.defenses._zigzag")
+    """The order of SEAL's coefficients."""
+    from splitbench.defenses import _zigzag
+
+    return _zigzag
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def check(function: Any, size: int, over: str = "rows") -> Checked:
     return Checked(
         size,
         function.name,
-        _integral(function),
+        verdict.integral,
         verdict.zero_nodes,
         float(matrix[0, 0]),
         float(matrix.norm(dim=1).min()),
@@ -111,15 +114,6 @@ def check(function: Any, size: int, over: str = "rows") -> Checked:
         error,
         verdict.problems,
     )
-
-
-def _integral(function: Any) -> float:
-    """By the midpoint rule, which a jump at the end of a period does not disturb."""
-    import torch
-
-    middles = (torch.arange(20_000, dtype=torch.float64) + 0.5) * (2 * math.pi / 20_000)
-    values = function.at(middles).double()
-    return float(values.mean() / values.abs().mean().clamp_min(1e-300))
 
 
 def compaction(function: Any, maps: Tensor, over: str = "rows") -> Compaction:

@@ -95,8 +95,9 @@ def table(
         if axis not in (*AXES, "scale"):
             raise SplitbenchError(f"a table has no '{axis}' to go by{nearest(axis, AXES)}")
     chosen = [o for o in outcomes if all(str(getattr(o, k)) == v for k, v in (where or {}).items())]
-    if columns != "attack":
-        chosen = [o for o in chosen if o.kind == "attack"]  # the task has its column among those of the attacks
+    attacks = [o for o in chosen if o.kind == "attack"]
+    if columns != "attack" and attacks:
+        chosen = attacks  # the task has its column among those of the attacks
     if not chosen:
         raise SplitbenchError(f"nothing to show in {place.path}; `splitbench train` or `splitbench run` makes results")
     notes = [f"{d.path.name} cannot be read: {d.reason}" for d in damaged]
@@ -156,7 +157,7 @@ def _make(
         if reason
     ]
     versions = sorted({f"{s.metric}@{s.version}" for _, o in standing for s in o.scores if s.metric == metric})
-    place = " · ".join(_said(axis, value) for axis, value in group.items() if axis != "scale")
+    place = " · ".join(_said(axis, value) for axis, value in group.items() if axis != "scale" and value)
     interval = _interval_caption(entries.values())
     caption = f"{place} · scale {group.get('scale', '?')} · {', '.join(versions) or metric}{interval}"
     return Table(
