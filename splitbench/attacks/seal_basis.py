@@ -1,0 +1,76 @@
+"""FORA against SEAL, its secret read off what was sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import torch
+from annotated_types import Gt, Le
+from torch import Generator, Tensor
+
+from splitbench.attacks._recover_basis import Bases, prefixed, recover, visited
+from splitbench.attacks.fora import FORA
+from splitbench.core.defense import Composed, Defense
+from splitbench.core.view import Recovered, View
+from splitbench.core.wire import Message
+
+_ENOUGH = 3  # rows of a basis; a few are found by chance where channels are the same for all images
+_PREFIXED = 0.5  # share of the maps that have to be prefixes of the zig-zag in terms of what was found
+
+
+@dataclass
+class SealBasis(FORA):
+    """Recover SEAL's secret basis from what was sent, then mount FORA with the defense that it makes.
+
+    FORA is that of https://arxiv.org/abs/2405.04115; the recovery is this benchmark's own. Kept coefficients are
+    nested, so the ranks and the ranges of the maps sent tell the basis row by row, be it orthonormalised over rows or
+    over columns. They do not tell how much energy is kept: that is `omega`, unless the kind of the defense is known.
+    Where no basis is found (no SEAL, vectors instead of maps, noise on top) this is FORA as it is, and so it is where
+    the secret is held. Each map is taken to have a prefix of its own.
+    """
+
+    omega: Annotated[float, Gt(0), Le(1)] = 0.7  # share of the energy that SEAL is taken to keep, if it is not known
+
+    def run(self, view: View, generator: Generator) -> Recovered:
+        bases = None if view.threat.knowledge == "exact" else found(self.observed(view))
+        if bases is not None:
+            view = replace(view, defense=self._sealed(view.defense, bases))
+        return super().run(view, generator)
+
+    def _sealed(self, imagined: Defense, bases: Bases) -> Defense:
+        """The defense imagined so far, with the bases found in place of guessed ones, or after everything else."""
+        parts = imagined.parts if isinstance(imagined, Composed) else (imagined,)
+        guesses = [hasattr(part, "bases") and hasattr(part, "omega") for part in parts]
+        known = [
+            _Sealed(bases, part.omega) if guess else part  # type: ignore[attr-defined]
+            for part, guess in zip(parts, guesses, strict=True)
+        ]
+        return Composed(tuple(known) if any(guesses) else (*known, _Sealed(bases, self.omega)))
+
+
+def found(observed: Tensor) -> Bases | None:
+    """The bases of what was observed, (N, C, H, W) or (N, L, D), if it looks as if SEAL had sent it."""
+    if observed.dim() < 3:
+        return None
+    maps = observed.flatten(0, -3)
+    bases = recover(maps)
+    return bases if min(bases.found) >= _ENOUGH and prefixed(maps, bases) >= _PREFIXED else None
+
+
+@dataclass(frozen=True)
+class _Sealed(Defense):
+    """SEAL with given bases."""
+
+    bases: Bases
+    omega: float
+
+    def outgoing(self, message: Message, generator: Generator | None) -> Message:
+        x = message.tensor
+        down, across = self.bases.down.to(x), self.bases.across.to(x)
+        z = down @ x @ across.T
+        with torch.no_grad():  # what is kept is chosen, not differentiated
+            visits = visited(*z.shape[-2:]).to(x.device)
+            energy = z.flatten(-2)[..., visits.flatten().argsort()].square().cumsum(-1)
+            last = (energy < self.omega * energy[..., -1:]).sum(-1)
+        return message.carrying(down.T @ z.masked_fill(visits > last[..., None, None], 0) @ across)
