@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from splitbench.bench.outcome import Outcome
 from splitbench.cli._output import Json, RunId, StorePath, err, out, print_json, showing_progress
 from splitbench.cli._settings import assign
 
@@ -65,8 +66,11 @@ def attack(
         if double and outcome.status == "done":
             further = mount(double=True)
     if json:
-        print_json({"run": outcome.run, "key": outcome.key, "status": outcome.status, "reason": outcome.reason,
-                    "scores": outcome.ranked, "costs": outcome.costs})  # fmt: skip
+        document = _document(outcome)
+        if further is not None:
+            verdicts = [calls.certificate(each, store=store).verdict for each in (outcome, further)]
+            document["doubled"] = {**_document(further), "same_verdict": verdicts[0] == verdicts[1]}
+        print_json(document)
     elif outcome.status == "done":
         scores = "  ".join(f"{metric} {value:.3f}" for metric, value in sorted(outcome.ranked.items()))
         out().print(f"[bold]{outcome.attack}[/] on run {outcome.run} ({outcome.dataset} · {outcome.defense})")
@@ -93,3 +97,14 @@ def attack(
     else:
         err().print(f"{outcome.attack} {outcome.status}: {outcome.reason}")
     raise typer.Exit(1 if outcome.status == "failed" else 0)
+
+
+def _document(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "run": outcome.run,
+        "key": outcome.key,
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "scores": outcome.ranked,
+        "costs": outcome.costs,
+    }

@@ -77,7 +77,7 @@ def test_without_queries_a_shadow_shows_most_of_it(shared_data: Path, name: str,
 @pytest.mark.slow
 def test_unsplit_reaches_more_than_the_original_in_as_many_steps(shared_data: Path) -> None:
     public, truth = read(shared_data, "mnist")
-    truth, attack = truth[:4], UnSplit()
+    truth, attack = truth[:2], UnSplit()
     client = real(public)
     view = View(
         threat=ThreatModel(architecture=True),

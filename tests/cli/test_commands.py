@@ -152,6 +152,15 @@ def test_an_attacked_number_stands_beside_its_undefended_twin(splitbench: Comman
     assert [run["defense"] for run in runs] == ["gaussian(sigma=3)", "none"]
 
 
+def test_doubling_is_told_in_words_and_as_json(splitbench: Command, tiny: tuple[str, ...]) -> None:
+    splitbench("train", *tiny)
+    assert "twice the iterations: ssim" in splitbench("attack", "inversion", "--steps", "5", "--double").out
+    document = json.loads(splitbench("attack", "inversion", "--steps", "5", "--double", "--json").out)
+    assert document["doubled"]["key"] != document["key"]
+    assert isinstance(document["doubled"]["same_verdict"], bool)
+    assert document["doubled"]["scores"]["ssim"] != document["scores"]["ssim"]
+
+
 def test_an_attack_that_cannot_be_mounted_is_skipped_with_the_reason(
     splitbench: Command, tiny: tuple[str, ...]
 ) -> None:
