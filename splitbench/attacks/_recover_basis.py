@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -62,13 +61,14 @@ def recover(maps: Tensor) -> Bases:
     down, across = _Side(height), _Side(width)
     if height == width:
         across = down
+    asked: tuple[set[tuple[int, int, int]], ...] = (set(), set())
     for _ in range(height + width):
         before = len(down.spans) + len(across.spans)
         z = down.rows @ y @ across.rows.T
         # Turned, a map tells by its rows of Q what it told by its columns.
-        told = [*_told(z, down, across, odd=0)], [*_told(z.mT, across, down, odd=1)]
-        across.learn(told[0])
-        down.learn(told[1])
+        even, odd = _told(z, down, across, 0, asked[0]), _told(z.mT, across, down, 1, asked[1])
+        across.learn(even)
+        down.learn(odd)
         if len(down.spans) + len(across.spans) == before:
             break
     return Bases(down.rows, across.rows, (down.found, across.found))
@@ -77,13 +77,14 @@ def recover(maps: Tensor) -> Bases:
 @torch.no_grad()
 def prefixed(maps: Tensor, bases: Bases) -> float:
     """The share of the maps (M, H, W), blank ones aside, that are a prefix of the zig-zag, and not all of it."""
-    z = bases.down.to(maps) @ maps @ bases.across.to(maps).T
-    there = z.abs() > _KNOWN * torch.linalg.matrix_norm(z, keepdim=True).clamp_min(1e-30)
-    length = ((visited(*z.shape[-2:]).to(z.device) + 1) * there).amax((-2, -1))
+    y = _readable(maps)
+    if not len(y):
+        return 0.0
+    there = (bases.down @ y @ bases.across.T).abs() > _KNOWN
+    length = ((visited(*y.shape[-2:]) + 1) * there).amax((-2, -1))
     # Margins too leave zeros where what differs between maps ends, but of rows and columns, not of diagonals.
     full = there.sum((-2, -1)) >= _FULL * length
-    some = length > 0
-    return float((full & (length < z[0].numel()))[some].double().mean()) if bool(some.any()) else 0.0
+    return float((full & (length < y[0].numel())).double().mean())
 
 
 class _Side:
@@ -118,25 +119,35 @@ def _readable(maps: Tensor) -> Tensor:
     most = max(_ASKED, int(_WORK / (height * width * min(height, width))))
     seen = seen[torch.randperm(len(seen), generator=generator(0, "maps"))[:most].to(seen.device)]
     unit: Tensor = maps[seen].double() / norms[seen, None, None].double()
-    return unit
+    return unit.cpu()
 
 
-def _told(z: Tensor, left: _Side, right: _Side, odd: int) -> Iterator[tuple[int, Tensor]]:
-    """Spans on the right that are not known yet, with their dimensions, from maps in terms of what is known."""
+def _told(z: Tensor, left: _Side, right: _Side, odd: int, asked: set[tuple[int, int, int]]) -> list[tuple[int, Tensor]]:
+    """Spans on the right that are not known yet, with their dimensions, from maps in terms of what is known.
+
+    What was asked before has the same answer now.
+    """
+    told: list[tuple[int, Tensor]] = []
     for start, end in right.gaps:
+        tops = [top for top in left.known[:-1] if (top, start, end) not in asked]
         beyond = torch.linalg.vector_norm(z[..., end:], dim=-1).square().flip(-1).cumsum(-1).flip(-1).sqrt()
-        for top in left.known[:-1]:
-            # What begins after `top` rows and `start` columns, of maps that have nothing there further right.
-            part = z[beyond[:, top] < _OUTSIDE, top:, start:end]
+        before = len(told)
+        for top in tops:
+            asked.add((top, start, end))
             whole = start == top == 0
             zero = _ROUNDING if whole else _KNOWN
-            part = part[torch.linalg.matrix_norm(part) > _CLEAR * zero]
-            rank = _ranks(part if whole else part[: 16 * _ASKED], zero)
+            # What begins after `top` rows and `start` columns, of maps that have nothing there further right.
+            part = z[beyond[:, top] < _OUTSIDE, top:, start:end]
+            part = part[torch.linalg.matrix_norm(part) > _CLEAR * zero][: None if whole else 16 * _ASKED]
+            rank = _ranks(part, zero)
             for size in set(rank.tolist()):
                 if 0 < size < min(end - start, z.shape[1] - top) and (size + top + start) % 2 == odd:
-                    span = _agreed(part[: len(rank)][rank == size], size)
+                    span = _agreed(part[rank == size], size)
                     if span is not None:
-                        yield start + size, torch.cat((right.rows[:start], span @ right.rows[start:end]))
+                        told.append((start + size, torch.cat((right.rows[:start], span @ right.rows[start:end]))))
+            if len(told) > before:
+                break  # the gap is no longer the same
+    return told
 
 
 def _ranks(y: Tensor, zero: float) -> Tensor:
