@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from splitbench.bench.outcome import Outcome
 from splitbench.cli._output import Json, RunId, StorePath, err, out, print_json, showing_progress
 from splitbench.cli._settings import assign
+
+if TYPE_CHECKING:
+    from splitbench.bench.outcome import Outcome
 
 
 def attack(

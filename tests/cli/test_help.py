@@ -33,11 +33,20 @@ def ask(*arguments: str) -> tuple[float, str]:
     return float(seconds.split()[1]), done.stdout
 
 
+BARE = "import typer, rich.console, rich.table, time; print(time.process_time())"
+
+
+@pytest.fixture(scope="module")
+def bare() -> float:
+    """What the libraries that print help take by themselves, on this machine and now."""
+    return min(float(subprocess.check_output([sys.executable, "-c", BARE], text=True)) for _ in range(3))
+
+
 @pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_help_answers_at_once_without_torch(command: str) -> None:
+def test_help_answers_at_once_without_torch(command: str, bare: float) -> None:
     seconds, out = min((ask(*command.split(), "--help") for _ in range(2)), key=lambda answer: answer[0])
     assert "Usage" in out
-    assert seconds < 0.5
+    assert seconds < 5 * bare  # torch alone would be ten times as much
 
 
 def test_help_lists_the_settings_of_the_component_named() -> None:

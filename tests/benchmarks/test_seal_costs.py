@@ -1,4 +1,4 @@
-"""What SEAL costs, as ratios: `pytest tests/benchmarks/test_seal.py -n 0 --benchmark-only -s`."""
+"""What SEAL costs, as ratios: `pytest tests/benchmarks/test_seal_costs.py -n 0 --benchmark-only -s`."""
 
 from __future__ import annotations
 
