@@ -46,7 +46,7 @@ def bare() -> float:
 def test_help_answers_at_once_without_torch(command: str, bare: float) -> None:
     seconds, out = min((ask(*command.split(), "--help") for _ in range(2)), key=lambda answer: answer[0])
     assert "Usage" in out
-    assert seconds < 5 * bare  # torch alone would be ten times as much
+    assert seconds < 8 * bare  # four, as a rule; torch alone would be more than ten
 
 
 def test_help_lists_the_settings_of_the_component_named() -> None:
