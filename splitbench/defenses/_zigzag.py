@@ -10,7 +10,8 @@ from torch import Tensor
 
 OneFor = Literal["map", "image", "batch"]
 
-_HEAD = 128  # coefficients in which most maps have reached their share; the rest are looked at once more
+_HEAD = 64  # coefficients in which most maps have reached their share; the rest are looked at once more
+_TABLED = 2048  # places of a matrix for which every mask there can be is kept, in four megabytes
 
 
 @functools.lru_cache(maxsize=64)
@@ -29,6 +30,12 @@ def rank(height: int, width: int) -> Tensor:
     return torch.argsort(order(height, width))
 
 
+@functools.lru_cache(maxsize=8)
+def _masks(height: int, width: int) -> Tensor:
+    """(HW + 1, HW): what lies beyond each prefix. To copy one is faster than to compare."""
+    return rank(height, width) >= torch.arange(height * width + 1)[:, None]
+
+
 @torch.no_grad()
 def dropped(spectrum: Tensor, omega: float, one_for: OneFor = "map") -> Tensor:
     """Where (..., H, W) lies beyond the shortest prefix with a share `omega` of the energy (algorithm 4).
@@ -38,8 +45,11 @@ def dropped(spectrum: Tensor, omega: float, one_for: OneFor = "map") -> Tensor:
     height, width = spectrum.shape[-2:]
     flat = spectrum.flatten(-2)
     length = _lengths(flat, order(height, width).to(flat.device), omega, one_for)
-    visited = rank(height, width).to(flat.device)
-    return (visited >= length[..., None]).view(*length.shape, height, width)
+    if height * width <= _TABLED:
+        beyond = _masks(height, width).to(flat.device)[length]
+    else:
+        beyond = rank(height, width).to(flat.device) >= length[..., None]
+    return beyond.view(*length.shape, height, width)
 
 
 def _lengths(flat: Tensor, walk: Tensor, omega: float, one_for: OneFor) -> Tensor:
@@ -51,9 +61,8 @@ def _lengths(flat: Tensor, walk: Tensor, omega: float, one_for: OneFor) -> Tenso
 
     def reached(coefficients: Tensor, wanted: Tensor) -> Tensor:
         """The first prefix that holds enough, or as many as there are plus one."""
-        energy = _pooled(coefficients.square(), together).cumsum(-1)
-        enough = energy >= wanted[..., None]
-        return torch.where(enough[..., -1], enough.int().argmax(-1) + 1, coefficients.shape[-1] + 1)
+        energy = _pooled(coefficients.square_(), together).cumsum(-1)
+        return (energy < wanted[..., None]).sum(-1) + 1
 
     head = min(_HEAD, len(walk))
     length = reached(flat[..., walk[:head]], wanted)
