@@ -120,7 +120,11 @@ def check_run(spec: RunSpec) -> None:
     if spec.protected is not None and spec.protected > spec.clients:
         raise SplitbenchError([Mistake("protected", f"{spec.protected} of {spec.clients} clients cannot be protected")])
     topology: Topology = parts.build(spec.topology)
-    if any(parts.build(part).mixes for part in spec.defenses) and not topology.simultaneous:
+    try:
+        defenses: list[Defense] = [parts.build(part) for part in spec.defenses]
+    except SplitbenchError as error:
+        raise SplitbenchError([Mistake("defenses", mistake.what) for mistake in error.mistakes]) from error
+    if any(defense.mixes for defense in defenses) and not topology.simultaneous:
         raise SplitbenchError(
             [
                 Mistake(

@@ -62,9 +62,9 @@ def named(text: str) -> Periodic:
         terms.append((float(f"{sign}{amplitude or 1}"), int(order or 1), float(phase or 0)))
         end = found.end()
     if not terms or end != len(plain):
+        close = [name for name in CATALOGUE if text.startswith(name)] or CATALOGUE
         raise SplitbenchError(
-            f"'{text}' is no periodic function{nearest(text, CATALOGUE)}, or write a sum of cosines such as "
-            "'cos(x)+0.9cos(2x-0.3)'"
+            f"'{text}' is no periodic function{nearest(text, close)} (or a sum such as 'cos(x)+0.9cos(2x-0.3)')"
         )
     return harmonics(terms)
 

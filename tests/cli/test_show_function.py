@@ -197,7 +197,7 @@ def test_the_feature_maps_of_a_run(splitbench: Command, tiny: tuple[str, ...]) -
         ("cosine", ["no function named 'cosine'", "did you mean 'cos'"]),
         ("secert", ["no function named 'secert'", "did you mean 'secret'"]),
         ("triangel", ["did you mean 'triangle'"]),
-        ("cos(x", ["no periodic function", "sum of cosines"]),
+        ("cos(x", ["no periodic function", "a sum such as"]),
         ("cos --size 0", ["--size", "from 2 to 512", "got '0'"]),
         ("cos --size 1", ["--size", "got '1'"]),
         ("cos --size 14,many", ["--size", "got 'many'"]),

@@ -134,6 +134,14 @@ def test_what_is_no_function_is_refused_before_anything_runs(function: str) -> N
         SEAL(function=function)
 
 
+def test_a_wrong_function_is_told_with_its_place_and_what_comes_nearest() -> None:
+    with pytest.raises(SplitbenchError) as raised:
+        cells(defenses=[{"seal": {"function": "cosine"}}])
+    [mistake] = raised.value.mistakes
+    assert mistake.where == "defenses"
+    assert "did you mean 'cos'?" in mistake.what
+
+
 def test_the_papers_conditions_are_neither_sufficient_nor_necessary() -> None:
     sawtooth, cosine = judge(named("sawtooth"), 16), judge(named("cos"), 14)
     assert sawtooth.published
