@@ -15,6 +15,7 @@ from torch import Generator, Tensor, nn
 from torch.func import functional_call, vmap
 from torch.optim import Optimizer
 
+from splitbench.attacks._descent import descend
 from splitbench.attacks._tv import total_variation
 from splitbench.core.attack import Attack
 from splitbench.core.progress import show, steps
@@ -50,8 +51,8 @@ class UnSplit(Attack):
     An image and a clone explain as much when one is made smaller and the other larger, or both are negated, so
     the paper's penalties shrink the guess until they are nothing. Here the guess stays in the range of pixels, its
     variation counts relative to its contrast, the error relative to the spread of the smashed data, and the clone
-    learns more slowly than the guess. `bounded: false,
-    relative: false, lr: 1e-3, clone_lr: 1e-3, tv: 0.1, l2: 1` is the paper's objective.
+    learns more slowly than the guess. The paper's objective is `bounded: false, relative: false, lr: 1e-3,
+    clone_lr: 1e-3, tv: 0.1, l2: 1`.
     """
 
     version: ClassVar[int | str] = 2  # 2: bounded guesses, relative variation
@@ -140,8 +141,7 @@ class UnSplit(Attack):
             size = guess.square().flatten(1).mean(1)
             objective = error + self.tv * self._variation(guess) + self.l2 * size
             # Summed over images: each has its own loss, whatever the size of the batch.
-            (guess.grad,) = torch.autograd.grad(objective.sum(), [guess])
-            attempt.on_guess.step()
+            descend(attempt.on_guess, objective.sum())
             if self.bounded:
                 with torch.no_grad():
                     guess.clamp_(0, 1)
@@ -151,10 +151,7 @@ class UnSplit(Attack):
         fixed = guess.detach()
         for _ in range(self.inner):
             now = errors(fixed)
-            loss = now.sum() if self.clones == "each" else now.mean()
-            for weight, slope in zip(attempt.weights, torch.autograd.grad(loss, attempt.weights), strict=True):
-                weight.grad = slope
-            attempt.on_clone.step()
+            descend(attempt.on_clone, now.sum() if self.clones == "each" else now.mean())
 
     def _best(self, begun: list[_Attempt]) -> _Attempt:
         """What goes on: of clones that all images share, one; of clones of their own, the best for each image."""
