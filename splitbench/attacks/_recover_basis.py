@@ -10,7 +10,6 @@ rows of Q and the first g of P is shaped the same, so that spans that no rank sh
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor
 
 from splitbench.core.randomness import generator
+from splitbench.core.zigzag import rank
 
 _BLANK = 1e-6  # of the largest map's norm: below that there is nothing to see
 _ROUNDING = 3e-7  # of a map's norm: singular values below are what float32 leaves of zero
@@ -42,15 +42,6 @@ class Bases:
     down: Tensor  # (H, H), Q
     across: Tensor  # (W, W), P
     found: tuple[int, int]  # rows of each that the maps tell; the others are the cosine's, made to fit
-
-
-@functools.lru_cache(maxsize=64)
-def visited(height: int, width: int) -> Tensor:
-    """When the zig-zag comes to each place of (height, width)."""
-    i, j = torch.arange(height)[:, None], torch.arange(width)
-    diagonal = i + j
-    along = torch.where(diagonal % 2 == 1, i, -i)
-    return (diagonal * (2 * height) + along).flatten().argsort().argsort().view(height, width)
 
 
 @torch.no_grad()
@@ -81,7 +72,8 @@ def prefixed(maps: Tensor, bases: Bases) -> float:
     if not len(y):
         return 0.0
     there = (bases.down @ y @ bases.across.T).abs() > _KNOWN
-    length = ((visited(*y.shape[-2:]) + 1) * there).amax((-2, -1))
+    visited = rank(*y.shape[-2:]).view(y.shape[-2:])
+    length = ((visited + 1) * there).amax((-2, -1))
     # Margins too leave zeros where what differs between maps ends, but of rows and columns, not of diagonals.
     full = there.sum((-2, -1)) >= _FULL * length
     return float((full & (length < y[0].numel())).double().mean())

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-import torch
 from annotated_types import Gt, Le
 from torch import Generator, Tensor
 
-from splitbench.attacks._recover_basis import Bases, prefixed, recover, visited
+from splitbench.attacks._recover_basis import Bases, prefixed, recover
 from splitbench.attacks.fora import FORA
 from splitbench.core.defense import Composed, Defense
 from splitbench.core.view import Recovered, View
 from splitbench.core.wire import Message
+from splitbench.core.zigzag import dropped
 
 _ENOUGH = 3  # rows of a basis; a few are found by chance where channels are the same for all images
 _PREFIXED = 0.5  # share of the maps that have to be prefixes of the zig-zag in terms of what was found
@@ -69,8 +69,4 @@ class _Sealed(Defense):
         x = message.tensor
         down, across = self.bases.down.to(x), self.bases.across.to(x)
         z = down @ x @ across.T
-        with torch.no_grad():  # what is kept is chosen, not differentiated
-            visits = visited(*z.shape[-2:]).to(x.device)
-            energy = z.flatten(-2)[..., visits.flatten().argsort()].square().cumsum(-1)
-            last = (energy < self.omega * energy[..., -1:]).sum(-1)
-        return message.carrying(down.T @ z.masked_fill(visits > last[..., None, None], 0) @ across)
+        return message.carrying(down.T @ z.masked_fill_(dropped(z.detach(), self.omega), 0) @ across)

@@ -12,8 +12,8 @@ from splitbench.core.errors import CellError
 from splitbench.core.randomness import generator as seeded_generator
 from splitbench.core.threat import Knowledge
 from splitbench.core.wire import Message
+from splitbench.core.zigzag import OneFor, dropped
 from splitbench.defenses._periodic import Over, Periodic, basis, named, secret
-from splitbench.defenses._zigzag import OneFor, dropped
 
 
 @dataclass(frozen=True)

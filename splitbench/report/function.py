@@ -34,13 +34,6 @@ def periodic() -> Any:
     return _periodic
 
 
-def zigzag() -> Any:
-    """The order of SEAL's coefficients."""
-    from splitbench.defenses import _zigzag
-
-    return _zigzag
-
-
 @dataclass(frozen=True)
 class Compaction:
     """How soon the zig-zag order has gathered the energy of feature maps."""
@@ -118,10 +111,12 @@ def check(function: Any, size: int, over: str = "rows") -> Checked:
 
 def compaction(function: Any, maps: Tensor, over: str = "rows") -> Compaction:
     """Of maps (M, N, N). A map that is zero has all of its energy from the first coefficient on, as SEAL sees it."""
+    from splitbench.core.zigzag import order
+
     size = maps.shape[-1]
     q = periodic().basis(function, size, over)
     spectrum = (q @ maps @ q.T).flatten(-2)
-    energy = spectrum[:, zigzag().order(size, size)].square().cumsum(-1).numpy()
+    energy = spectrum[:, order(size, size)].square().cumsum(-1).numpy()
     total = energy[:, -1:]
     share = np.divide(energy, total, out=np.ones_like(energy), where=total > 0)
     kept = {omega: _whole(1 + (share < omega).sum(-1)) for omega in OMEGAS}

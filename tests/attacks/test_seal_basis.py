@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from splitbench.attacks._recover_basis import prefixed, recover, visited
+from splitbench.attacks._recover_basis import prefixed, recover
 from splitbench.attacks.fora import FORA
 from splitbench.attacks.seal_basis import SealBasis, found
 from splitbench.bench.prepare import prepare
@@ -21,7 +21,7 @@ from splitbench.core.party import CLIENT, SERVER
 from splitbench.core.randomness import generator
 from splitbench.core.view import View
 from splitbench.core.wire import Message
-from splitbench.defenses._zigzag import rank
+from splitbench.core.zigzag import rank
 from splitbench.defenses.seal import SEAL
 from tests.attacks._scene import Identity, scene
 from tests.bench._small import cells
@@ -72,7 +72,9 @@ def test_every_row_is_recovered_from_real_feature_maps(seal: dict[str, Any], ove
 def test_rows_that_were_hardly_ever_sent_are_made_up_and_not_counted() -> None:
     maps = smooth(400, 16, 16)
     down, across = SEAL(key=0).bases(0, 16, 16)
-    few = down.T.float() @ ((visited(16, 16) < 40) * (down.float() @ maps @ across.T.float())) @ across.float()
+    few = (
+        down.T.float() @ ((rank(16, 16).view(16, 16) < 40) * (down.float() @ maps @ across.T.float())) @ across.float()
+    )
     bases = recover(SEAL(key=0).perturbed(few))
     assert bases.found[0] == 8
     assert (bases.down * down).sum(1).abs()[:8].min() > 0.9999
@@ -93,11 +95,6 @@ def test_of_maps_that_are_not_square_both_bases_are_recovered(shape: tuple[int, 
     down, across, told = agreement(smooth(4000, *shape), SEAL(key=0, over=over))
     assert told == shape
     assert min(down.min(), across.min()) > 0.9999
-
-
-def test_places_are_visited_as_seal_visits_them() -> None:
-    for shape in ((1, 5), (5, 1), (4, 7), (7, 4), (6, 6)):
-        assert torch.equal(visited(*shape).flatten(), rank(*shape))
 
 
 @pytest.mark.parametrize("mask", ["map", "image"])

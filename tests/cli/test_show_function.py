@@ -14,8 +14,8 @@ import pytest
 import torch
 from scipy.fft import dctn
 
+from splitbench.core.zigzag import dropped
 from splitbench.defenses._periodic import CATALOGUE, basis, named
-from splitbench.defenses._zigzag import dropped
 from splitbench.defenses.seal import SEAL
 from splitbench.report.function import BAND, OMEGAS, SIZES, catalogue, check, compaction, function_at, untrained
 from tests.conftest import Command

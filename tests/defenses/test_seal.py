@@ -23,8 +23,8 @@ from splitbench.core.errors import CellError, SplitbenchError
 from splitbench.core.party import SERVER, client
 from splitbench.core.randomness import generator
 from splitbench.core.wire import Message
+from splitbench.core.zigzag import dropped, order
 from splitbench.defenses._periodic import CATALOGUE, basis, judge, named, sampled, secret
-from splitbench.defenses._zigzag import dropped, order
 from splitbench.defenses.seal import SEAL
 from tests.bench._small import cells
 

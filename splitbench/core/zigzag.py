@@ -1,4 +1,7 @@
-"""Which coefficients SEAL keeps: a prefix of the zig-zag order that holds the wanted share of the energy."""
+"""Which coefficients SEAL keeps: a prefix of the zig-zag order that holds the wanted share of the energy.
+
+Here and not beside SEAL, since an adversary that simulates it computes the same.
+"""
 
 from __future__ import annotations
 
