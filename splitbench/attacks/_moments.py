@@ -19,10 +19,10 @@ class Moments:
     covariance: Tensor  # (3, C, C), of channels at a place, with those to the right, with those below
 
     @classmethod
-    def of(cls, maps: Tensor) -> Moments:
-        """Of maps (N, C, H, W)."""
+    def of(cls, maps: Tensor, every: int = 1) -> Moments:
+        """Of maps (N, C, H, W); the covariance, which takes the time and settles sooner, of every so many of them."""
         mean = maps.mean(0)
-        centred = (maps - mean.mean((1, 2), keepdim=True)).transpose(0, 1)  # (C, N, H, W)
+        centred = (maps[::every] - mean.mean((1, 2), keepdim=True)).transpose(0, 1)  # (C, N, H, W)
         height, width = mean.shape[1:]
         products = []
         for down, right in _OFFSETS:

@@ -24,6 +24,8 @@ from splitbench.core.threat import ThreatModel
 from splitbench.core.view import Recovered, View
 from splitbench.core.wire import Message
 
+EVERY = 2  # of the samples sent, whose covariance is drawn to the pilot's: all of them would take as long as the critic
+
 
 @dataclass
 class Hijack:
@@ -49,6 +51,7 @@ class FSHA(Aligned, ActiveAttack):
     trained last. The paper's critic is `critic_width: 256, critic_blocks: 6, penalty: 500, norm: per_channel`.
     """
 
+    version: ClassVar[int | str] = 2  # 2: the covariance of some of the samples
     needs: ClassVar[ThreatModel] = ThreatModel(auxiliary=2, tampers=True)
     phases: ClassVar[tuple[str, ...]] = ("meet", "decoder_steps")
 
@@ -83,7 +86,7 @@ class FSHA(Aligned, ActiveAttack):
         sent = self.heard[-1].smashed.detach().requires_grad_()
         aim = against.critic(sent).mean()
         if self.moments:
-            aim = aim + self.moments * Moments.of(against.critic.grid.maps(sent)).apart(against.wanted)
+            aim = aim + self.moments * Moments.of(against.critic.grid.maps(sent), EVERY).apart(against.wanted)
         (gradient,) = torch.autograd.grad(aim, sent)
         for _ in range(self.steps):
             real = self.view.imagine(draw(against.public, self.batch, self.generator), self.generator)
