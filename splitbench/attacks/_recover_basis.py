@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from splitbench.core.randomness import generator
-from splitbench.core.zigzag import rank
+from splitbench.core.zigzag import OneFor, rank
 
 _BLANK = 1e-6  # of the largest map's norm: below that there is nothing to see
 _ROUNDING = 3e-7  # of a map's norm: singular values below are what float32 leaves of zero
@@ -30,6 +30,7 @@ _WITNESSES = 4  # maps at least, and a third of those asked, that agree on a spa
 _HALVES = 8  # times that the half that agrees best is chosen anew
 _ASKED = 256  # maps at most that are asked for a span
 _WORK = 2e8  # multiplications or so for the rank of all maps that are looked at
+_SAME = 0.8  # of the maps of an image end with it, if they share a prefix: some are all but zero there
 _FULL = 0.98  # of the places of a prefix are not zero
 
 Spans = dict[int, Tensor]  # by dimension d: (d, N), orthonormal
@@ -71,12 +72,29 @@ def prefixed(maps: Tensor, bases: Bases) -> float:
     y = _readable(maps)
     if not len(y):
         return 0.0
+    length, there = _prefixes(y, bases)
+    # Margins too leave zeros where what differs between maps ends, but of rows and columns, not of diagonals.
+    full = there >= _FULL * length
+    return float((full & (length < y[0].numel())).double().mean())
+
+
+@torch.no_grad()
+def one_for(images: Tensor, bases: Bases) -> OneFor:
+    """Whether each map of (N, C, H, W) has a prefix of its own or all maps of an image the same."""
+    if images.dim() < 4 or images.shape[1] < 2 or not len(images):
+        return "map"
+    norms = torch.linalg.matrix_norm(images)
+    seen = norms > _BLANK * norms.max()
+    length, _ = _prefixes(images.double().cpu() / norms.clamp_min(1e-300).double().cpu()[..., None, None], bases)
+    same = (length == length.amax(1, keepdim=True))[seen.cpu()]
+    return "image" if float(same.double().mean()) > _SAME else "map"
+
+
+def _prefixes(y: Tensor, bases: Bases) -> tuple[Tensor, Tensor]:
+    """How far in the zig-zag each map (..., H, W) of norm one goes, and how many of its coefficients are not zero."""
     there = (bases.down @ y @ bases.across.T).abs() > _KNOWN
     visited = rank(*y.shape[-2:]).view(y.shape[-2:])
-    length = ((visited + 1) * there).amax((-2, -1))
-    # Margins too leave zeros where what differs between maps ends, but of rows and columns, not of diagonals.
-    full = there.sum((-2, -1)) >= _FULL * length
-    return float((full & (length < y[0].numel())).double().mean())
+    return ((visited + 1) * there).amax((-2, -1)), there.sum((-2, -1))
 
 
 class _Side:

@@ -8,12 +8,12 @@ from typing import Annotated
 from annotated_types import Gt, Le
 from torch import Generator, Tensor
 
-from splitbench.attacks._recover_basis import Bases, prefixed, recover
+from splitbench.attacks._recover_basis import Bases, one_for, prefixed, recover
 from splitbench.attacks.fora import FORA
 from splitbench.core.defense import Composed, Defense
 from splitbench.core.view import Recovered, View
 from splitbench.core.wire import Message
-from splitbench.core.zigzag import dropped
+from splitbench.core.zigzag import OneFor, dropped
 
 _ENOUGH = 3  # rows of a basis; a few are found by chance where channels are the same for all images
 _PREFIXED = 0.5  # share of the maps that have to be prefixes of the zig-zag in terms of what was found
@@ -27,26 +27,27 @@ class SealBasis(FORA):
     nested, so the ranks and the ranges of the maps sent tell the basis row by row, be it orthonormalised over rows or
     over columns. They do not tell how much energy is kept: that is `omega`, unless the kind of the defense is known.
     Where no basis is found (no SEAL, vectors instead of maps, noise on top) this is FORA as it is, and so it is where
-    the secret is held. Each map is taken to have a prefix of its own.
+    the secret is held. Whether each map has a prefix of its own or all maps of an image the same is told by the maps.
     """
 
     omega: Annotated[float, Gt(0), Le(1)] = 0.7  # share of the energy that SEAL is taken to keep, if it is not known
 
     def run(self, view: View, generator: Generator) -> Recovered:
-        bases = None if view.threat.knowledge == "exact" else found(self.observed(view))
+        observed = self.observed(view)
+        bases = None if view.threat.knowledge == "exact" else found(observed)
         if bases is not None:
-            view = replace(view, defense=self._sealed(view.defense, bases))
+            view = replace(view, defense=self._sealed(view.defense, bases, one_for(observed, bases)))
         return super().run(view, generator)
 
-    def _sealed(self, imagined: Defense, bases: Bases) -> Defense:
+    def _sealed(self, imagined: Defense, bases: Bases, mask: OneFor) -> Defense:
         """The defense imagined so far, with the bases found in place of guessed ones, or after everything else."""
         parts = imagined.parts if isinstance(imagined, Composed) else (imagined,)
         guesses = [hasattr(part, "bases") and hasattr(part, "omega") for part in parts]
         known = [
-            _Sealed(bases, part.omega) if guess else part  # type: ignore[attr-defined]
+            _Sealed(bases, part.omega, mask) if guess else part  # type: ignore[attr-defined]
             for part, guess in zip(parts, guesses, strict=True)
         ]
-        return Composed(tuple(known) if any(guesses) else (*known, _Sealed(bases, self.omega)))
+        return Composed(tuple(known) if any(guesses) else (*known, _Sealed(bases, self.omega, mask)))
 
 
 def found(observed: Tensor) -> Bases | None:
@@ -64,9 +65,10 @@ class _Sealed(Defense):
 
     bases: Bases
     omega: float
+    mask: OneFor
 
     def outgoing(self, message: Message, generator: Generator | None) -> Message:
         x = message.tensor
         down, across = self.bases.down.to(x), self.bases.across.to(x)
         z = down @ x @ across.T
-        return message.carrying(down.T @ z.masked_fill_(dropped(z.detach(), self.omega), 0) @ across)
+        return message.carrying(down.T @ z.masked_fill_(dropped(z.detach(), self.omega, self.mask), 0) @ across)

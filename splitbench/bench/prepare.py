@@ -78,9 +78,7 @@ def prepare(spec: RunSpec) -> Prepared:
     labels = data.train.y[allocation.private]
     rows = partition(spec.partition, labels, spec.clients, spec.alpha, generator(spec.seed, "partition"))
     topology: Topology = parts.build(spec.topology)
-    defense = Composed(tuple(parts.build(part) for part in spec.defenses), spec.protected).keyed(
-        derive(spec.seed, "secrets")
-    )
+    defense = _defense(spec).keyed(derive(spec.seed, "secrets"))
     with seeded(spec.seed, "initialisation"):
         model = defense.prepare(_network(spec, data, topology))
     return Prepared(
@@ -92,6 +90,10 @@ def prepare(spec: RunSpec) -> Prepared:
         defense,
         topology.lay_out(model, spec.clients),
     )
+
+
+def _defense(spec: RunSpec) -> Composed:
+    return Composed(tuple(parts.build(part) for part in spec.defenses), spec.protected)
 
 
 def _network(spec: RunSpec, data: DataSet, topology: Topology) -> SplitModel:
@@ -106,7 +108,8 @@ def template(spec: RunSpec, seed: int) -> torch.nn.Module:
     """The client's first stage, freshly initialised: what an adversary that knows the layers can build."""
     data = load_data(spec.data)
     with seeded(derive(seed, "template")):
-        return _network(spec, data, parts.build(spec.topology)).stages[0]
+        # The layers as they are trained: a defense may have replaced some.
+        return _defense(spec).prepare(_network(spec, data, parts.build(spec.topology))).stages[0]
 
 
 def check_run(spec: RunSpec) -> None:

@@ -49,6 +49,10 @@ class Defense(Component):
         """
         return Defense() if rung == "none" else self
 
+    def shadow(self, generator: Generator) -> Defense:
+        """The same with another secret: that of a client which one who knows the kind has made for itself."""
+        return self
+
     def merge(self, rounds: Tensor) -> Tensor:
         """What an adversary that imagines this makes of the same samples sent several times (R, N, ...).
 
@@ -113,6 +117,9 @@ class Composed(Defense):
 
     def known(self, rung: Knowledge, observed: Tensor) -> Defense:
         return Composed(tuple(part.known(rung, observed) for part in self.parts), self.clients)
+
+    def shadow(self, generator: Generator) -> Defense:
+        return Composed(tuple(part.shadow(generator) for part in self.parts), self.clients)
 
     def merge(self, rounds: Tensor) -> Tensor:
         # What undoes one defense is not known to undo several: then the mean, as for any.

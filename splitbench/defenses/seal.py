@@ -46,6 +46,9 @@ class SEAL(Defense):
         """Who knows that it is SEAL guesses the cosine."""
         return replace(self, function="cos") if rung == "family" else super().known(rung, observed)
 
+    def shadow(self, generator: Generator) -> Defense:
+        return replace(self, function="secret", key=int(torch.randint(2**62, (), generator=generator)))
+
     def outgoing(self, message: Message, generator: Generator | None) -> Message:
         z = message.tensor
         if message.kind != "smashed" or not z.is_floating_point():

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from splitbench.attacks._recover_basis import prefixed, recover
+from splitbench.attacks._recover_basis import one_for, prefixed, recover
 from splitbench.attacks.fora import FORA
 from splitbench.attacks.seal_basis import SealBasis, found
 from splitbench.bench.prepare import prepare
@@ -99,10 +99,11 @@ def test_of_maps_that_are_not_square_both_bases_are_recovered(shape: tuple[int, 
 
 @pytest.mark.parametrize("mask", ["map", "image"])
 def test_a_prefix_for_all_maps_of_an_image_tells_it_too(mask: Any) -> None:
-    seal = SEAL(key=0, mask=mask)
-    bases = found(seal.perturbed(feature_maps()))
+    sent = SEAL(key=0, mask=mask).perturbed(feature_maps())
+    bases = found(sent)
     assert bases is not None
     assert min(bases.found) >= 8
+    assert one_for(sent, bases) == mask
 
 
 def test_no_basis_is_found_where_there_is_no_seal() -> None:
@@ -151,7 +152,7 @@ def test_it_is_fora_with_the_secret(rung: Any) -> None:
     bases = found(truth.perturbed(smooth(4000, 16, 16).unsqueeze(1)))
     assert bases is not None
     attack = SealBasis(omega=0.7 if rung == "none" else 0.1)
-    defense = attack._sealed(imagined, bases)
+    defense = attack._sealed(imagined, bases, "map")
     x = torch.randn(3, 2, 16, 16, generator=generator(5), requires_grad=True)
     sent, wanted = defense.outgoing(Message(0, CLIENT, SERVER, "smashed", 0, x), None).tensor, truth.perturbed(x)
     torch.testing.assert_close(sent, wanted, rtol=1e-4, atol=1e-4)

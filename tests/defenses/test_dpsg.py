@@ -299,6 +299,8 @@ def test_a_run_is_stored_loaded_and_attacked(tmp_path: Path):
     assert all(torch.equal(state[name], stored[name]) for name in stored)
     with view_of(again, ThreatModel(architecture=True)) as view:
         template = view.template()
+        # The layers as trained: group norm has no running statistics.
+        assert [*template.state_dict()] == [*again.prepared.models[0].stages[0].state_dict()]
         assert template(torch.rand(2, *view.shape)).shape[1:] == view.targets.shape[1:]
 
 
