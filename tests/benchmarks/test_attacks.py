@@ -5,7 +5,6 @@ Both sides of a ratio alternate, so that what else the machine does falls on bot
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +29,7 @@ from splitbench.core.threat import ThreatModel
 from splitbench.core.view import Auxiliary, View
 from splitbench.core.wire import Message
 from splitbench.metrics.ssim import SSIM
+from tests.benchmarks._least import least
 
 IMAGES = 64
 
@@ -37,21 +37,6 @@ IMAGES = 64
 def stem(channels: int) -> nn.Module:
     """conv1 and bn1 of resnet18."""
     return nn.Sequential(nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False), nn.BatchNorm2d(64))
-
-
-def least(
-    sides: dict[str, Callable[[], Any]], rounds: int, enough: Callable[[dict[str, float]], bool] = lambda _: True
-) -> dict[str, float]:
-    """The least seconds of each side, in turns; over up to thrice the rounds until they are enough: only noise goes."""
-    best = dict.fromkeys(sides, float("inf"))
-    for at in range(3 * rounds):
-        if at >= rounds and enough(best):
-            break
-        for name, side in sides.items():
-            begun = time.perf_counter()
-            side()
-            best[name] = min(best[name], time.perf_counter() - begun)
-    return best
 
 
 def blobs(shape: tuple[int, int, int], count: int) -> Tensor:
