@@ -45,7 +45,8 @@ def test_a_batch_costs_little_more_than_four_products_and_far_less_than_the_loop
                         z[i, j] = 0
 
     spectra = (q @ x[0, :few] @ q.T).unbind()
-    seconds = least({"seal": lambda: seal.perturbed(x), "products": products}, 8, lambda s: s["seal"] <= 2 * s["products"])
+    both = {"seal": lambda: seal.perturbed(x), "products": products}
+    seconds = least(both, 8, lambda s: s["seal"] <= 2 * s["products"])
     slow = least({"loop": loop}, 2)["loop"] / few * 128 * 64
     benchmark.pedantic(lambda: seal.perturbed(x), rounds=1)
     ratio, times = seconds["seal"] / seconds["products"], slow / seconds["seal"]
