@@ -68,13 +68,15 @@ def attack(
     budget: int | str | None = None,
     restarts: int = 1,
     double: bool = False,
+    early: Callable[[Outcome], None] = lambda _: None,
     **threat: Any,
 ) -> Outcome:
     """Attack a stored run and score what was recovered. `threat` overrides fields of the threat model.
 
     The undefended twin of the run is trained and attacked too, once, so that the attack is known to work.
     `budget` limits the attack: 500 are iterations, "2m" are minutes. `restarts` tries it from several draws and
-    counts the best guess of each image. `double` gives it twice its iterations.
+    counts the best guess of each image. `double` gives it twice its iterations. `early` is shown the outcome before
+    the twin's turn comes, if that has still to be trained or attacked.
     """
     place = Store(store)
     cell = attack_cell(name, place.find_run(run), place, threat)
@@ -82,9 +84,16 @@ def attack(
     assert cell.attack is not None
     assert cell.threat is not None
     # What cannot be mounted needs nothing to be read beside.
-    lacking = parts.build(cell.attack).lacks(cell.threat)
-    reference = certificate_cells(cell) if lacking is None else []
-    return run_cells([*reference, cell], place)[-1].outcome
+    built: Attack = parts.build(cell.attack)
+    reference = certificate_cells(cell) if built.lacks(cell.threat) is None else []
+    if built.asks == "twin":
+        return run_cells([*reference, cell], place)[-1].outcome
+    outcome = run_cells([cell], place)[0].outcome
+    if outcome.status == "done":
+        if cell.run.defenses and place.get(cell.twin.key) is None:
+            early(outcome)
+        run_cells(reference, place)
+    return outcome
 
 
 def efforts(cell: Cell, budget: int | str | None, restarts: int, times: int = 1) -> Cell:

@@ -61,8 +61,9 @@ def attack(
     from splitbench.bench import calls
 
     threat: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
+    effort: dict[str, Any] = {"budget": budget, "restarts": restarts, "early": _tell}
     with showing_progress():
-        mount = partial(calls.attack, given["attack"], run=run, store=store, budget=budget, restarts=restarts, **threat)
+        mount = partial(calls.attack, given["attack"], run=run, store=store, **effort, **threat)
         outcome = mount()
         further = None
         if double and outcome.status == "done":
@@ -99,6 +100,12 @@ def attack(
     else:
         err().print(f"{outcome.attack} {outcome.status}: {outcome.reason}")
     raise typer.Exit(1 if outcome.status == "failed" else 0)
+
+
+def _tell(outcome: Outcome) -> None:
+    ssim = outcome.ranked.get("ssim")
+    shown = f": ssim {ssim:.3f}" if ssim is not None else ""
+    err().print(f"{outcome.attack} is done{shown}. Now the undefended twin, trained and attacked once, then kept.")
 
 
 def _document(outcome: Outcome) -> dict[str, Any]:
