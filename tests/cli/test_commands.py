@@ -149,7 +149,7 @@ def test_an_attacked_number_stands_beside_its_undefended_twin(splitbench: Comman
     assert "(undefended " in said.out
     assert "mean image" in said.out
     # The twin takes as long again: the number is told before, and the wait only once.
-    assert "inversion is done: ssim" in said.err
+    assert "inversion(steps=5) is done: ssim" in said.err
     assert "is done" not in splitbench("attack", "inversion", "--run", trained["run"], "--steps", "6", "--json").out
     assert "is done" not in splitbench("attack", "inversion", "--run", trained["run"], "--steps", "5").err
     runs = json.loads(splitbench("ls", "runs", "--json").out)
