@@ -36,17 +36,30 @@ def every_metric(further: Iterable[Part] = ()) -> list[Scorer]:
 def utility(prepared: Prepared, metrics: Sequence[Scorer]) -> list[Score]:
     """How well the task is done on the test split, through the defense; the mean over clients' networks."""
     test = prepared.data.test
-    networks = {tuple(map(id, model.stages)): (i, model) for i, model in enumerate(prepared.models)}
-    answers = [
-        infer(model, test.x, Wire(prepared.defense, generator(prepared.spec.seed, "test", index)), index)
-        for index, model in networks.values()
-    ]
+    networks: dict[tuple[int, ...], list[int]] = {}
+    for index, model in enumerate(prepared.models):
+        networks.setdefault(tuple(map(id, model.stages)), []).append(index)
+    answers = [_answers(prepared, clients) for clients in networks.values()]
     scores = []
     for part, metric in metrics:
         if metric.about == "labels":
             values = [float(metric(logits, test.y).double().mean()) for logits in answers]
             scores.append(Score(part.name, str(part.version), sum(values) / len(values), len(test)))
     return scores
+
+
+def _answers(prepared: Prepared, clients: Sequence[int]) -> Tensor:
+    """What the clients of one network answer, each to its share of the test split: not all need be defended alike."""
+    x, model = prepared.data.test.x, prepared.models[clients[0]]
+    turn = torch.arange(len(x)) % len(clients)
+    shares = [
+        infer(model, x[turn == place], Wire(prepared.defense, generator(prepared.spec.seed, "test", index)), index)
+        for place, index in enumerate(clients)
+    ]
+    answers = torch.empty(len(x), *shares[0].shape[1:])
+    for place, share in enumerate(shares):
+        answers[turn == place] = share
+    return answers
 
 
 def leakage(
