@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from splitbench.bench import parts, recipes, runfolder
+from splitbench.bench.certificate import Certificate
 from splitbench.bench.document import Document
 from splitbench.bench.outcome import Outcome
 from splitbench.bench.plan import Cell
@@ -119,29 +120,6 @@ def certificate_cells(cell: Cell) -> list[Cell]:
     part, _ = parts.resolve("attacks", "mean_image", "attack")
     floor = [Cell(cell.run, part, cell.threat)] if part and cell.threat.auxiliary else []
     return [*([Cell(cell.run).twin, cell.twin] if cell.run.defenses else []), *floor]
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """An attacked number beside what it must be read with."""
-
-    value: float | None
-    undefended: float | None  # the same attack on the undefended twin
-    floor: float | None  # the mean image
-    bar: float
-
-    @property
-    def calibrated(self) -> bool:
-        """Whether the attack works where nothing defends, so that failing here means something."""
-        return self.undefended is not None and self.undefended >= self.bar
-
-    @property
-    def verdict(self) -> Literal["uncalibrated", "leaks", "hides"]:
-        """Whether more than half is recovered of what the attack gets undefended beyond the mean image."""
-        if not self.calibrated or self.value is None or self.undefended is None:
-            return "uncalibrated"
-        floor = self.floor or 0.0
-        return "leaks" if self.value - floor > (self.undefended - floor) / 2 else "hides"
 
 
 def certificate(outcome: Outcome, *, store: Path | str | None = None, metric: str = "ssim") -> Certificate:

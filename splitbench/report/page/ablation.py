@@ -1,0 +1,178 @@
+"""What a single number does: rows that differ in one numeric setting, joined to curves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from splitbench.bench.outcome import Outcome
+from splitbench.bench.plan import digest
+from splitbench.report.interval import half_width
+from splitbench.report.page import axis
+from splitbench.report.page.gather import METRIC, Gathered, flat
+from splitbench.report.page.plot import Line, Mark, Plot
+from splitbench.report.page.standing import UTILITY, score
+
+NAMED = 6  # lines with a label; the others have the hover and the table
+_SEED = "run.seed"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One attacker, or the task, along a setting."""
+
+    path: str
+    label: str
+    utility: bool
+    about: str  # what is the same all along, as a heading
+    values: tuple[tuple[float, float, float | None], ...]  # setting, mean, half width
+    base: float | None  # undefended
+    data: Mapping[str, str]
+
+
+def plots(rows: Gathered) -> list[Plot]:
+    """One for leakage and one for the task, for each setting that varies and all that stays the same."""
+    panels: dict[tuple[str, str, bool], list[Curve]] = {}
+    for curve in curves(rows):
+        panels.setdefault((curve.path, curve.about, curve.utility), []).append(curve)
+    # The task beside what leaks, and those with most to say first.
+    order = sorted(panels, key=lambda k: (-_size(panels, k), k[0], k[1], k[2]))
+    return [_plot(f"ablation-{i}", panels[key]) for i, key in enumerate(order)]
+
+
+def _size(panels: Mapping[tuple[str, str, bool], Sequence[Curve]], key: tuple[str, str, bool]) -> int:
+    both = [*panels.get((*key[:2], False), ()), *panels.get((*key[:2], True), ())]
+    return max(len(c.values) for c in both) * 100 + len(both)
+
+
+def curves(rows: Gathered) -> list[Curve]:
+    leaves = {o.key: _leaves(o) for o in rows.outcomes if o.status == "done"}
+    varying = _varying(leaves.values())
+    numeric = [p for p in varying if p != _SEED and any(_number(of.get(p)) for of in leaves.values())]
+    groups: dict[tuple[str, str], dict[float, list[Outcome]]] = {}
+    for o in rows.outcomes:
+        if o.key not in leaves or (o.kind == "attack" and rows.role(o) == "floor"):
+            continue
+        of = {p: leaves[o.key].get(p) for p in varying if p != _SEED}
+        for path in numeric:
+            # What an attack is set to says nothing of the task; a setting that is absent makes no curve.
+            if _number(of[path]) and (o.kind == "attack" or path.startswith("run.")):
+                rest = digest([o.kind, *((p, v) for p, v in of.items() if p != path)])
+                groups.setdefault((path, rest), {}).setdefault(float(of[path]), []).append(o)  # type: ignore[arg-type]
+    found = [_curve(rows, path, along) for (path, _), along in groups.items() if len(along) > 1]
+    return [curve for curve in found if curve is not None and len(curve.values) > 1]
+
+
+def _leaves(o: Outcome) -> dict[str, object]:
+    """Settings by path. The defenses are named, so that omega is one thing whatever stands before it."""
+    found: dict[str, object] = {}
+    for path, value in flat(o.cell):
+        head = path.split(".")
+        if head[:2] == ["run", "defenses"] and len(head) > 3:
+            defenses = o.cell["run"]["defenses"]
+            place = defenses[int(head[2])]
+            name = place.get("name", head[2]) if isinstance(place, Mapping) else head[2]
+            again = Counter(d.get("name") for d in defenses[: int(head[2])] if isinstance(d, Mapping))[name]
+            head = ["run", "defense", f"{name}{'+' * again}", *head[3:]]
+        found[".".join(head)] = value
+    return found
+
+
+def _varying(leaves: Iterable[Mapping[str, object]]) -> list[str]:
+    seen: dict[str, set[str]] = {}
+    count = 0
+    present: Counter[str] = Counter()
+    for of in leaves:
+        count += 1
+        for path, value in of.items():
+            present[path] += 1
+            several = seen.setdefault(path, set())
+            if len(several) < 2:
+                several.add(repr(value))
+    return [path for path, several in seen.items() if len(several) > 1 or present[path] < count]
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _curve(rows: Gathered, path: str, along: Mapping[float, Sequence[Outcome]]) -> Curve | None:
+    first = next(iter(along.values()))[0]
+    utility = first.kind == "train"
+    values = []
+    for x in sorted(along):
+        scores = [s.value if utility and (s := o.score(UTILITY)) else None if utility else score(o) for o in along[x]]
+        known = np.array([v for v in scores if v is not None])
+        if len(known) and len(known) == len(scores):
+            values.append((x, float(known.mean()), half_width(known)))
+    bases = [_base(rows, o) for group in along.values() for o in group] if ".defense." in path else []
+    base = float(np.mean([b for b in bases if b is not None])) if any(b is not None for b in bases) else None
+    defended = ".defense." in path
+    name = rows.settings[rows.setting_of[first.run]].name
+    about = name if defended or not path.startswith("run.") else f"{first.dataset} · {first.model} · {first.scale}"
+    if not defended:
+        about += f" · {'undefended' if first.defense == 'none' else first.defense}"
+    data = {"dataset": first.dataset} | ({} if utility else {"attack": first.attack})
+    return Curve(path, UTILITY if utility else first.adversary, utility, about, tuple(values), base, data)
+
+
+def _base(rows: Gathered, outcome: Outcome) -> float | None:
+    if outcome.kind == "attack":
+        return score(rows.by_key.get(outcome.twin))
+    setting = rows.setting_of[outcome.run]
+    for o in rows.outcomes:
+        if o.kind == "train" and o.defense == "none" and o.seed == outcome.seed and rows.setting_of[o.run] == setting:
+            found = o.score(UTILITY)
+            return found.value if found is not None else None
+    return None
+
+
+def said(path: str) -> str:
+    """`run.defense.seal.settings.omega` as a person says it: omega of seal."""
+    parts = [p for p in path.split(".") if p not in ("run", "defense", "settings")]
+    return parts[0] if len(parts) == 1 else f"{parts[-1]} of {' '.join(parts[:-1])}"
+
+
+def _plot(key: str, found: Sequence[Curve]) -> Plot:
+    curves = sorted(found, key=lambda c: -c.values[-1][1])
+    first = curves[0]
+    what = UTILITY if first.utility else f"leakage, {METRIC}"
+    strongest = max(range(len(curves)), key=lambda i: max(v for _, v, _ in curves[i].values))
+    lines = []
+    for i, c in enumerate(curves):
+        kind = "strong" if i == strongest or len(curves) == 1 else "plain"
+        marks = tuple(
+            Mark(x, v, f"{c.label}: {what} {v:.3f}{f' ±{h:.3f}' if h else ''} at {said(c.path)} {axis.short(x)}",
+                 kind=kind, y_half=h, data=c.data)
+            for x, v, h in c.values
+        )  # fmt: skip
+        lines.append(Line(marks, c.label if i < NAMED and not c.utility else "", kind, c.data))
+    across = axis.through(said(first.path), [x for c in curves for x, _, _ in c.values])
+    bases = [c.base for c in curves if c.base is not None]
+    if bases:
+        base = max(bases)
+        ends = tuple(Mark(x, base, "") for x in (across.low, across.high))
+        lines.append(Line(ends, "undefended", "rule"))
+    heights = [v for c in curves for _, v, _ in c.values] + bases[:1] + [max(bases, default=0.0)]
+    head = (said(first.path), *(c.label for c in curves))
+    at = {c.label: {x: v for x, v, _ in c.values} for c in curves}
+    rows = tuple(
+        (axis.short(x), *(f"{at[c.label][x]:.3f}" if x in at[c.label] else "–" for c in curves))
+        for x in sorted({x for c in curves for x, _, _ in c.values})
+    )
+    told = "; ".join(f"{c.label} goes from {c.values[0][1]:.3f} to {c.values[-1][1]:.3f}" for c in curves[:NAMED])
+    return Plot(
+        key,
+        f"{UTILITY if first.utility else 'Leakage'} along {said(first.path)}: {first.about}",
+        f"As {said(first.path)} goes from {axis.short(first.values[0][0])} to {axis.short(first.values[-1][0])}: "
+        f"{told}." + (f" Undefended: {max(bases):.3f}." if bases else ""),
+        across,
+        axis.linear(what, heights, 0.12, (-1.0, 1.0)),
+        (),
+        tuple(lines),
+        head,
+        rows,
+    )

@@ -1,0 +1,157 @@
+"""The report as one HTML file: gathered, judged, drawn, and put into a template that escapes everything."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from itertools import groupby
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from splitbench import __version__
+from splitbench.bench.outcome import Outcome
+from splitbench.bench.store import Store
+from splitbench.report.again import Command, again
+from splitbench.report.page import ablation, histories, ladders, pareto
+from splitbench.report.page.answer import RULE, answer
+from splitbench.report.page.axis import short
+from splitbench.report.page.extra import plans, scorecard, tables
+from splitbench.report.page.gallery import PAIRS, gallery
+from splitbench.report.page.gather import METRIC, Gathered, gather
+from splitbench.report.page.standing import COSTS, UTILITY, standings
+
+PLOTS = 24  # of one section
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Report:
+    html: str
+    problems: tuple[str, ...]  # files of the store, by name, that could not be used
+    rows: int
+    runs: int
+    pictures: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run with the commands that make it and its attacks again."""
+
+    key: str
+    training: Outcome | None
+    setting: str
+    dataset: str
+    defense: str
+    seed: int
+    command: Command
+    attacks: tuple[tuple[str, str, Command], ...]  # attacker, what became of it, command
+
+
+def report(store: Path | str | None = None, *, gallery: int = PAIRS) -> Report:
+    """One self-contained HTML page about everything in a store."""
+    place = Store(store)
+    rows = gather(place)
+    _missing_folders(rows)
+    planned, not_run = plans(rows)
+    found = standings(rows)
+    shown = _gallery(rows, found, gallery)
+    sections = {
+        "pareto": [(rows.settings[key], plots) for key, plots in pareto.plots(found)],
+        "ablations": ablation.plots(rows),
+        "ladders": ladders.plots(rows, found),
+        "histories": histories.plots(rows, found),
+    }
+    css, js = ((_HERE / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
+    environment = Environment(
+        loader=PackageLoader("splitbench.report.page", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["amount"] = short
+    runs = _runs(rows)
+    made = environment.get_template("report.html").render(
+        answer=answer(rows, found, not_run),
+        rule=RULE,
+        metric=METRIC,
+        utility=UTILITY,
+        costs=[name for name in COSTS if any(name in s.costs for s in found)],
+        cost_names=COSTS,
+        settings=[list(group) for _, group in groupby(found, key=lambda s: s.setting)],
+        gallery=shown,
+        shared=pareto.shared_costs(found),
+        limit=PLOTS,
+        tables=tables(rows, planned),
+        scorecard=scorecard(rows),
+        plans=planned,
+        runs=runs,
+        problems=list(dict.fromkeys(rows.problems)),
+        counts={"rows": len(rows.outcomes), "runs": len(runs)},
+        filters=_filters(rows),
+        version=__version__,
+        newest=datetime.fromtimestamp(max(o.created for o in rows.outcomes), timezone.utc).strftime("%Y-%m-%d"),
+        css=Markup(css),
+        js=Markup(js),
+        policy=_policy(css, js),
+        **sections,
+    )
+    return Report(made, tuple(dict.fromkeys(rows.problems)), len(rows.outcomes), len(runs), len(shown.entries))
+
+
+_gallery = gallery
+
+
+def _policy(css: str, js: str) -> str:
+    """Nothing may be loaded from anywhere, and no script or style runs but ours."""
+    own = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (css, js)]
+    return (
+        f"default-src 'none'; style-src 'sha256-{own[0]}'; script-src 'sha256-{own[1]}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _missing_folders(rows: Gathered) -> None:
+    """A store of rows alone is one thing; a run folder that somebody deleted is another."""
+    done = [o for o in rows.outcomes if o.kind == "train" and o.status == "done"]
+    gone = [o.run for o in done if not rows.store.run_folder(o.run).is_dir()]
+    if gone and len(gone) == len(done):
+        rows.problems.append("no run has its folder here, only rows: no pictures and no training curves")
+    else:
+        rows.problems.extend(
+            f"trained/{run} is gone: its rows are shown, its pictures and curve are not" for run in gone
+        )
+
+
+def _filters(rows: Gathered) -> Mapping[str, Sequence[str]]:
+    return {
+        "dataset": sorted({o.dataset for o in rows.outcomes}),
+        "defense": sorted({rows.defense_of[o.run] for o in rows.outcomes if o.defense != "none"}),
+        "attack": sorted({o.attack for o in rows.outcomes if o.kind == "attack" and rows.role(o) != "floor"}),
+    }
+
+
+def _runs(rows: Gathered) -> list[Run]:
+    trainings = {o.run: o for o in rows.outcomes if o.kind == "train"}
+    first = {o.run: o for o in reversed(rows.outcomes)}
+    order = {key: i for i, key in enumerate(rows.settings)}
+    found = []
+    for run, o in sorted(first.items(), key=lambda item: (order[rows.setting_of[item[0]]], item[1].seed, item[0])):
+        setting = rows.settings[rows.setting_of[run]]
+        attacks = tuple((rows.attacker_of[a.key], _became(a), again(a.cell)) for a in rows.attacks_on.get(run, ()))
+        command = again({"run": o.cell.get("run")})
+        name = "undefended" if o.defense == "none" else rows.defense_of[run]
+        found.append(Run(run, trainings.get(run), setting.name, o.dataset, name, o.seed, command, attacks))
+    return found
+
+
+def _became(o: Outcome) -> str:
+    score = o.score(METRIC)
+    if o.status != "done":
+        return f"{o.status}: {o.reason}"
+    return f"{METRIC} {score.value:.3f}" if score is not None else "done"
