@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +13,13 @@ from splitbench.bench.outcome import Outcome
 from splitbench.bench.plan import digest
 from splitbench.report.interval import half_width
 from splitbench.report.page import axis
-from splitbench.report.page.gather import METRIC, Gathered, flat
+from splitbench.report.page.gather import LEAK, Gathered, flat
 from splitbench.report.page.plot import Line, Mark, Plot
 from splitbench.report.page.standing import UTILITY, score
 
 NAMED = 6  # lines with a label; the others have the hover and the table
 _SEED = "run.seed"
+_ALL = "run.samples.private"
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ def _leaves(o: Outcome) -> dict[str, object]:
             again = Counter(d.get("name") for d in defenses[: int(head[2])] if isinstance(d, Mapping))[name]
             head = ["run", "defense", f"{name}{'+' * again}", *head[3:]]
         found[".".join(head)] = value
+    if found.get(_ALL) == 0:  # means all that there are, which is no small number
+        found[_ALL] = "all"
     return found
 
 
@@ -96,7 +100,7 @@ def _varying(leaves: Iterable[Mapping[str, object]]) -> list[str]:
 
 
 def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _curve(rows: Gathered, path: str, along: Mapping[float, Sequence[Outcome]]) -> Curve | None:
@@ -132,14 +136,16 @@ def _base(rows: Gathered, outcome: Outcome) -> float | None:
 
 def said(path: str) -> str:
     """`run.defense.seal.settings.omega` as a person says it: omega of seal."""
-    parts = [p for p in path.split(".") if p not in ("run", "defense", "settings")]
-    return parts[0] if len(parts) == 1 else f"{parts[-1]} of {' '.join(parts[:-1])}"
+    *where, name = [p for p in path.split(".") if p not in ("run", "defense", "settings", "training", "threat")]
+    if where == ["samples"]:
+        return f"{name} samples"
+    return f"{name} of {'the attack' if where == ['attack'] else ' '.join(where)}" if where else name
 
 
 def _plot(key: str, found: Sequence[Curve]) -> Plot:
     curves = sorted(found, key=lambda c: -c.values[-1][1])
     first = curves[0]
-    what = UTILITY if first.utility else f"leakage, {METRIC}"
+    what = UTILITY if first.utility else f"leakage, {LEAK}"
     strongest = max(range(len(curves)), key=lambda i: max(v for _, v, _ in curves[i].values))
     lines = []
     for i, c in enumerate(curves):
@@ -156,7 +162,7 @@ def _plot(key: str, found: Sequence[Curve]) -> Plot:
         base = max(bases)
         ends = tuple(Mark(x, base, "") for x in (across.low, across.high))
         lines.append(Line(ends, "undefended", "rule"))
-    heights = [v for c in curves for _, v, _ in c.values] + bases[:1] + [max(bases, default=0.0)]
+    heights = [v for c in curves for _, v, _ in c.values] + ([max(bases)] if bases else [])
     head = (said(first.path), *(c.label for c in curves))
     at = {c.label: {x: v for x, v, _ in c.values} for c in curves}
     rows = tuple(
@@ -166,11 +172,12 @@ def _plot(key: str, found: Sequence[Curve]) -> Plot:
     told = "; ".join(f"{c.label} goes from {c.values[0][1]:.3f} to {c.values[-1][1]:.3f}" for c in curves[:NAMED])
     return Plot(
         key,
-        f"{UTILITY if first.utility else 'Leakage'} along {said(first.path)}: {first.about}",
+        f"{UTILITY.capitalize() if first.utility else 'Leakage'} along {said(first.path)}",
+        first.about,
         f"As {said(first.path)} goes from {axis.short(first.values[0][0])} to {axis.short(first.values[-1][0])}: "
         f"{told}." + (f" Undefended: {max(bases):.3f}." if bases else ""),
         across,
-        axis.linear(what, heights, 0.12, (-1.0, 1.0)),
+        axis.linear(what, heights, 0.12, (-1.0, 1.0), 0.1),
         (),
         tuple(lines),
         head,

@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from splitbench.report.page.gather import METRIC, Gathered
+from splitbench.report.page.gather import LEAK, Gathered
 from splitbench.report.page.standing import UTILITY, Standing
 
 NAMED = 3  # in a sentence
 RULE = (
-    "A defense holds if every calibrated attack on it recovers at most half of what the same attack recovers undefended, "
-    f"counted in {METRIC} beyond the mean image. It holds against the attacks that were mounted, and says nothing of others."
+    "A defense holds if every calibrated attack on it recovers at most half of what the same attack recovers "
+    f"undefended, counted in {LEAK} beyond the mean image. It holds against the attacks that were mounted; of others "
+    "it says nothing."
 )
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
 @dataclass(frozen=True)
@@ -23,161 +25,137 @@ class Answer:
     caveats: tuple[str, ...]
 
 
-def answer(rows: Gathered, standings: Sequence[Standing], unplanned: int = 0) -> Answer:
+def answer(rows: Gathered, standings: Sequence[Standing], not_run: int = 0) -> Answer:
     defended = [s for s in standings if s.verdict != "undefended"]
-    holds = [s for s in defended if s.verdict == "holds"]
-    leaks = [s for s in defended if s.verdict == "leaks"]
-    return Answer(
-        _lead(standings, defended, holds, leaks), _price(standings, holds, leaks), _caveats(rows, defended, unplanned)
-    )
+    return Answer(_lead(standings, defended), _price(standings, defended), tuple(_caveats(rows, defended, not_run)))
 
 
-def _lead(
-    every: Sequence[Standing], defended: Sequence[Standing], holds: Sequence[Standing], leaks: Sequence[Standing]
-) -> str:
-    judged = len(holds) + len(leaks)
+def _lead(every: Sequence[Standing], defended: Sequence[Standing]) -> str:
+    holds, leaks = _with(defended, "holds"), _with(defended, "leaks")
     if not defended:
-        open_ = max((s for s in every if s.leakage), key=lambda s: s.leakage.value if s.leakage else 0, default=None)
-        if open_ is None or open_.leakage is None:
-            return "Nothing is defended here and nothing was attacked, so there is nothing to answer yet."
-        return (
-            f"No defense was tried here. Undefended, the attacks together recover {METRIC} {open_.leakage.value:.2f} on "
-            f"{open_.setting.dataset}{_among(every)}."
-        )
-    if not judged:
-        return (
-            f"No verdict yet: none of the {_count(defended)} was faced by an attack that is known to work undefended."
-        )
+        return _undefended(every)
+    if not holds and not leaks:
+        return f"No verdict yet: no attack that is known to work undefended was mounted on {_names(defended)}."
     if not leaks:
-        return f"{_names(holds)} {'holds' if len(_set(holds)) == 1 else 'hold'} against every calibrated attack mounted here."
-    worst = max(leaks, key=lambda s: _recovered(s))
-    if not holds:
-        which = "The one defense tried does not hold" if len(_set(leaks)) == 1 else f"None of the {_count(leaks)} holds"
-        return f"{which}: through {worst.defense} on {worst.setting.dataset}, {_said(worst)}."
-    return f"{_names(holds)} {'holds' if len(_set(holds)) == 1 else 'hold'}; {_names(leaks)} {'leaks' if len(_set(leaks)) == 1 else 'leak'}."
-
-
-def _price(every: Sequence[Standing], holds: Sequence[Standing], leaks: Sequence[Standing]) -> str:
-    chosen = min(holds or leaks, key=_recovered, default=None)
+        return f"{_names(holds)} {_verb(holds, 'hold')} against every calibrated attack mounted here."
     if holds:
-        priced = [s for s in holds if _loss(every, s) is not None]
-        chosen = min(priced, key=lambda s: _loss(every, s) or 0.0, default=chosen)
-    if chosen is None:
+        return f"{_names(holds)} {_verb(holds, 'hold')}; {_names(leaks)} {_verb(leaks, 'leak')}."
+    worst = max(leaks, key=_recovered)
+    count = len({s.defense for s in leaks})
+    none = "The defense tried does not hold" if count == 1 else f"None of the {_number(count)} defenses tried holds"
+    return f"{none}: through {worst.defense} on {worst.setting.dataset}, {_said(worst)}."
+
+
+def _undefended(every: Sequence[Standing]) -> str:
+    attacked = [(s.leakage.value, s.setting.dataset) for s in every if s.leakage is not None]
+    if not attacked:
+        return "Nothing is defended here and nothing was attacked, so there is nothing to answer yet."
+    value, dataset = max(attacked)
+    sets = len({s.setting.dataset for s in every})
+    among = f", the most open of {_number(sets)} data sets" if sets > 1 else ""
+    return f"No defense was tried here. Undefended, the attacks together get {LEAK} {value:.2f} on {dataset}{among}."
+
+
+def _price(every: Sequence[Standing], defended: Sequence[Standing]) -> str:
+    """Of the cheapest that holds; where none does, of the one that hides most."""
+    holds, leaks = _with(defended, "holds"), _with(defended, "leaks")
+    bases = {s.setting.key: s for s in every if s.verdict == "undefended"}
+    priced = [(loss, s) for s in holds or leaks if (loss := _loss(s, bases.get(s.setting.key))) is not None]
+    if not priced:
         return ""
-    loss, base = _loss(every, chosen), _base(every, chosen)
-    parts = []
-    if loss is not None and chosen.utility and base and base.utility:
-        how = "costs" if loss > 0 else "gains"
-        parts.append(
-            f"{how} {abs(100 * loss):.1f} points of {UTILITY} ({chosen.utility.text()} against {base.utility.text()} undefended)"
-        )
-    if base and chosen.costs.get("bytes_up") and base.costs.get("bytes_up"):
+    loss, chosen = min(priced, key=lambda p: p[0] if holds else _recovered(p[1]))
+    base = bases[chosen.setting.key]
+    assert chosen.utility is not None
+    assert base.utility is not None
+    cost = f"{100 * loss:.1f} points of {UTILITY}" if loss >= 0.0005 else f"no {UTILITY}"
+    said = [f"costs {cost} ({chosen.utility.text()}, undefended {base.utility.text()})"]
+    if chosen.costs.get("bytes_up") and base.costs.get("bytes_up"):
         ratio = chosen.costs["bytes_up"] / base.costs["bytes_up"]
-        parts.append("sends as many bytes" if abs(ratio - 1) < 0.005 else f"sends {ratio:.2f} times the bytes")
-    if not parts:
-        return ""
-    head = (
-        f"The cheapest that holds, {chosen.defense} on {chosen.setting.dataset},"
-        if holds
-        else f"The one that hides most, {chosen.defense} on {chosen.setting.dataset},"
-    )
-    tail = f"; {_said(chosen)}" if holds and chosen.strongest else ""
-    return f"{head} {' and '.join(parts)}{tail}."
+        said.append("sends as many bytes" if abs(ratio - 1) < 0.005 else f"sends {ratio:.2f} times the bytes")
+    which = "The cheapest that holds" if holds else "The one that hides most"
+    alone = len({s.defense for s in holds or leaks}) == 1 and len(priced) == 1
+    head = "It" if alone else f"{which}, {chosen.defense} on {chosen.setting.dataset},"
+    tail = f"; {_said(chosen)}" if holds or not alone else ""
+    return f"{head} {' and '.join(said)}{tail}."
 
 
-def _caveats(rows: Gathered, defended: Sequence[Standing], unplanned: int) -> tuple[str, ...]:
+def _caveats(rows: Gathered, defended: Sequence[Standing], not_run: int) -> list[str]:
     found = []
     seeds = Counter(len({o.seed for o in s.runs}) for s in defended)
-    if seeds and set(seeds) <= {0, 1}:
+    if seeds and max(seeds) <= 1:
         found.append("One seed each: nothing here says how much another training would differ.")
     elif seeds.get(1):
         found.append(f"{seeds[1]} of {len(defended)} defenses were trained with one seed only.")
-    blind = [s for s in defended if s.verdict == "holds" and not s.adaptive]
+    held = _with(defended, "holds")
+    blind = [s for s in held if not s.adaptive]
     if blind:
         found.append(f"No calibrated attack on {_names(blind)} knew of the defense: an adaptive one may do better.")
-    informed = [
-        s
-        for s in defended
-        if s.verdict == "holds" and s.bound is not None and s.floor is not None and s.bound > 2 * s.floor
-    ]
-    if informed:
-        most = max(informed, key=lambda s: s.bound or 0.0)
+    seen = [(s.bound, s) for s in held if s.bound is not None and s.bound > 2 * (s.floor or 0.0)]
+    if seen:
+        bound, most = max(seen, key=lambda b: b[0])
         found.append(
-            f"A decoder shown true pairs still recovers {METRIC} {most.bound:.2f} through {most.defense}: it confuses more than it hides."
+            f"A decoder shown true pairs recovers {LEAK} {bound:.2f} through {most.defense} on {most.setting.dataset}: "
+            "what it hides is still there."
         )
     doubts = Counter(f.name for s in defended for f in s.attacks if f.verdict == "uncalibrated")
     if doubts:
         named = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in doubts.most_common(NAMED))
         more = f" and {len(doubts) - NAMED} more" if len(doubts) > NAMED else ""
-        found.append(f"Uncalibrated, so not counted: {named}{more}. They fail or were not run where nothing defends.")
+        found.append(f"Uncalibrated, so not counted: {named}{more}. They fail, or were not run, where nothing defends.")
     for status in ("skipped", "failed"):
         those = [o for o in rows.outcomes if o.status == status]
         if those:
             [(reason, _)] = Counter(o.reason for o in those).most_common(1)
             found.append(f"{len(those)} of {len(rows.outcomes)} rows {status}; most often: {reason}.")
-    if unplanned:
-        found.append(f"{unplanned} planned cells are not run yet.")
-    unattacked = [s for s in defended if s.verdict == "not attacked"]
-    if unattacked:
+    if not_run:
+        found.append(f"{not_run} planned {'cell is' if not_run == 1 else 'cells are'} not run yet.")
+    if unattacked := _with(defended, "not attacked"):
         found.append(f"Not attacked: {_names(unattacked)}.")
     scales = sorted({s.scale for s in rows.settings.values()})
     if scales != ["paper"]:
-        found.append(
-            f"Scale {' and '.join(scales)}, not the papers' own settings."
-            if "paper" not in scales
-            else f"Several scales, never mixed: {', '.join(scales)}."
-        )
-    return tuple(found)
+        found.append(f"Scale {' and '.join(scales)}: not the papers' own settings.")
+    return found
+
+
+def _with(standings: Sequence[Standing], verdict: str) -> list[Standing]:
+    return [s for s in standings if s.verdict == verdict]
 
 
 def _recovered(standing: Standing) -> float:
     found = standing.strongest
-    return found.seen.value if found and found.seen.value is not None else 0.0
+    return found.seen.value if found is not None and found.seen.value is not None else 0.0
 
 
 def _said(standing: Standing) -> str:
     found = standing.strongest
     if found is None or found.seen.value is None:
         return "nothing was recovered"
-    beside = f"undefended {found.seen.undefended:.2f}" if found.seen.undefended is not None else ""
-    floor = f"the mean image {found.seen.floor:.2f}" if found.seen.floor is not None else ""
-    said = ", ".join(part for part in (beside, floor) if part)
-    return f"{found.name} recovers {METRIC} {found.seen.value:.2f}{f' ({said})' if said else ''}"
+    beside = [f"undefended {found.seen.undefended:.2f}"] if found.seen.undefended is not None else []
+    beside += [f"the mean image {found.seen.floor:.2f}"] if found.seen.floor is not None else []
+    told = f" ({', '.join(beside)})" if beside else ""
+    return f"{found.name} recovers {LEAK} {found.seen.value:.2f}{told}"
 
 
-def _base(every: Sequence[Standing], standing: Standing) -> Standing | None:
-    return next((s for s in every if s.setting == standing.setting and s.verdict == "undefended"), None)
-
-
-def _loss(every: Sequence[Standing], standing: Standing) -> float | None:
-    base = _base(every, standing)
+def _loss(standing: Standing, base: Standing | None) -> float | None:
     if base is None or base.utility is None or standing.utility is None:
         return None
     return base.utility.value - standing.utility.value
 
 
-def _set(standings: Sequence[Standing]) -> list[str]:
-    return list(dict.fromkeys(s.defense for s in standings))
-
-
-def _count(standings: Sequence[Standing]) -> str:
-    count = len(_set(standings))
-    return f"{count} defenses tried" if count != 1 else "one defense tried"
-
-
-def _among(standings: Sequence[Standing]) -> str:
-    others = [n for n in dict.fromkeys(s.setting.dataset for s in standings)]
-    return f", the most open of {len(others)} data sets" if len(others) > 1 else ""
-
-
 def _names(standings: Sequence[Standing]) -> str:
-    """Each with where it is so, unless it is so everywhere."""
-    where: dict[str, list[str]] = {}
+    """Each with the data sets it is so on."""
+    where: dict[str, dict[str, None]] = {}
     for s in standings:
-        places = where.setdefault(s.defense, [])
-        if s.setting.dataset not in places:
-            places.append(s.setting.dataset)
-    said = [f"{name} (on {', '.join(places)})" for name, places in where.items()]
+        where.setdefault(s.defense, {})[s.setting.dataset] = None
+    said = [f"{name} on {' and '.join(places)}" for name, places in where.items()]
     if len(said) > NAMED:
-        return ", ".join(said[:NAMED]) + f" and {len(said) - NAMED} more"
-    return " and ".join(said) if len(said) < 3 else ", ".join(said[:-1]) + f" and {said[-1]}"
+        said = [*said[:NAMED], f"{_number(len(said) - NAMED)} more"]
+    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
+
+
+def _verb(standings: Sequence[Standing], verb: str) -> str:
+    return f"{verb}s" if len({s.defense for s in standings}) == 1 else verb
+
+
+def _number(count: int) -> str:
+    return NUMBERS[count] if count < len(NUMBERS) else f"{count:,}"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-WANTED = 4  # steps between ticks, about
+WANTED = 5  # steps between ticks, about
 LOG_FROM = 30.0  # the ratio of ends beyond which a scale is logarithmic
 
 
@@ -24,9 +24,21 @@ class Axis:
         return (at - low) / (high - low)
 
 
-def linear(label: str, values: Sequence[float], pad: float = 0.06, within: tuple[float, float] | None = None) -> Axis:
-    """An axis with some room around the values, but never beyond the bounds of what is measured."""
+def linear(
+    label: str,
+    values: Sequence[float],
+    pad: float = 0.06,
+    within: tuple[float, float] | None = None,
+    least: float = 0.0,
+) -> Axis:
+    """An axis with some room around the values, but never beyond the bounds of what is measured.
+
+    It spans `least` at least, so that a difference that is none does not look like one.
+    """
     low, high = min(values), max(values)
+    if high - low < least:
+        middle = (low + high) / 2
+        low, high = middle - least / 2, middle + least / 2
     room = (high - low) * pad or abs(high) * 0.1 or 0.1
     low, high = low - room, high + room
     if within is not None:

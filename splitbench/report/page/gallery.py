@@ -13,7 +13,7 @@ from PIL import Image
 from safetensors import SafetensorError, safe_open
 
 from splitbench.bench.outcome import Outcome
-from splitbench.report.page.gather import METRIC, Gathered
+from splitbench.report.page.gather import LEAK, METRIC, Gathered
 from splitbench.report.page.standing import Faced, Standing
 
 PAIRS = 36  # of attack and defense
@@ -41,7 +41,8 @@ class Strip:
 class Entry:
     standing: Standing
     faced: Faced
-    outcome: Outcome  # of the seed that leaks most
+    outcome: Outcome  # of the seed and rung of knowledge that leak most
+    of: str  # how many there were of each
     strips: tuple[Strip, ...]
     uncalibrated: bool
 
@@ -56,26 +57,34 @@ class Gallery:
 def gallery(rows: Gathered, standings: Sequence[Standing], most: int = PAIRS) -> Gallery:
     """Worst leak first; bounds, which no adversary reaches, after the attacks. Twins stand beside, not apart."""
     beside = {o.twin for s in standings if s.verdict != "undefended" for f in s.faced for o in f.outcomes}
-    pairs = []
-    for standing in standings:
+    found: dict[tuple[int, str], list[tuple[Standing, Faced, Outcome]]] = {}
+    for place, standing in enumerate(standings):
         for faced in standing.faced:
             done = [o for o in faced.outcomes if o.status == "done" and o.score(METRIC) is not None]
-            if done and not (standing.verdict == "undefended" and all(o.key in beside for o in done)):
-                pairs.append((standing, faced, max(done, key=lambda o: o.ranked[METRIC])))
-    pairs.sort(key=lambda p: (p[1].role != "attack", -p[2].ranked[METRIC]))
+            if not (standing.verdict == "undefended" and all(o.key in beside for o in done)):
+                found.setdefault((place, faced.attack), []).extend((standing, faced, o) for o in done)
+    pairs = [(max(group, key=lambda g: g[2].ranked[METRIC]), _of(group)) for group in found.values() if group]
+    pairs.sort(key=lambda p: (p[0][1].role != "attack", -p[0][2].ranked[METRIC]))
     entries: list[Entry] = []
     without = size = seen = 0
-    for standing, faced, outcome in pairs:
+    for (standing, faced, outcome), of in pairs:
         if len(entries) >= most or size > BYTES:
             break
         seen += 1
         strips = _strips(rows, outcome)
         if strips:
             size += sum(len(strip.picture) for strip in strips)
-            entries.append(Entry(standing, faced, outcome, strips, not faced.seen.calibrated))
+            entries.append(Entry(standing, faced, outcome, of, strips, not faced.seen.calibrated))
         else:
             without += 1
     return Gallery(tuple(entries), len(pairs) - seen, without)
+
+
+def _of(group: Sequence[tuple[Standing, Faced, Outcome]]) -> str:
+    rungs, seeds = len({o.knowledge for _, _, o in group}), len({o.seed for _, _, o in group})
+    said = [f"{rungs} rungs of knowledge"] if rungs > 1 else []
+    said += [f"{seeds} seeds"] if seeds > 1 else []
+    return f", the worst of {' and '.join(said)}" if said else ""
 
 
 def _strips(rows: Gathered, outcome: Outcome) -> tuple[Strip, ...]:
@@ -84,15 +93,13 @@ def _strips(rows: Gathered, outcome: Outcome) -> tuple[Strip, ...]:
     if recovered is None or originals is None or score is None:
         return ()
     count = min(len(recovered), len(originals), len(score.values) or len(recovered))
-    values = np.array(score.values[:count])
-    order = np.argsort(-values, kind="stable")[:ACROSS] if len(values) else np.arange(min(count, ACROSS))
+    values = score.values[:count]
+    order = np.argsort(-np.array(values), kind="stable")[:ACROSS] if values else np.arange(min(count, ACROSS))
 
     def strip(name: str, images: Images, alt: str, scores: Sequence[float] = ()) -> Strip:
         said = tuple(f"{scores[i]:.2f}" for i in order) if len(scores) else ()
         picture, width, height = _picture(images[order])
-        return Strip(
-            name, picture, f"{alt}{': ' + METRIC + ' ' + ', '.join(said) if said else ''}", said, width, height
-        )
+        return Strip(name, picture, f"{alt}{': ' + LEAK + ' ' + ', '.join(said) if said else ''}", said, width, height)
 
     what = f"{len(order)} images of {outcome.dataset}"
     found = [

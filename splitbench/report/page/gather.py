@@ -11,9 +11,9 @@ from splitbench.bench.outcome import Outcome
 from splitbench.bench.plan import digest
 from splitbench.bench.store import Store
 from splitbench.core.errors import SplitbenchError
-from splitbench.core.threat import KNOWLEDGE
 
 METRIC = "ssim"  # what leakage is told in, as `evaluate` does
+LEAK = METRIC.upper()  # in prose
 TOLD = 3  # differences in a name; more would be no name
 K = TypeVar("K", bound=Hashable)
 _NOT_A_SETTING = ("defenses", "protected", "seed")
@@ -159,7 +159,3 @@ def flat(document: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from flat(value, f"{path}.{i}" if path else str(i))
     else:
         yield path, document
-
-
-def rung(outcome: Outcome) -> int:
-    return KNOWLEDGE.index(outcome.knowledge) if outcome.knowledge in KNOWLEDGE else 0  # type: ignore[arg-type]

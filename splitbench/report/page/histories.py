@@ -54,7 +54,8 @@ def _plot(key: str, curves: list[tuple[Standing, list[float]]]) -> Plot:
     told = "; ".join(f"{line.label} from {line.marks[0].y:.3f} to {line.marks[-1].y:.3f}" for line in lines)
     return Plot(
         key,
-        f"Training loss: {setting.name}",
+        "Training loss",
+        setting.name,
         f"Over {epochs} epochs: {told}.",
         axis.through("epoch", [float(i + 1) for i in range(epochs)]),
         axis.linear("loss on the private images", [*(v for _, of in shown for v in of), 0.0], 0.04),

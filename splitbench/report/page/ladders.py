@@ -8,7 +8,7 @@ from splitbench.bench.outcome import Outcome
 from splitbench.core.threat import KNOWLEDGE
 from splitbench.report.ladder import falls
 from splitbench.report.page import axis
-from splitbench.report.page.gather import METRIC, Gathered
+from splitbench.report.page.gather import LEAK, METRIC, Gathered
 from splitbench.report.page.plot import Line, Mark, Plot
 from splitbench.report.page.standing import Standing, score
 
@@ -27,9 +27,8 @@ def _plot(key: str, rows: Gathered, standing: Standing, fallen: dict[str, str]) 
         return None
     ladders: dict[str, dict[str, list[Outcome]]] = {}
     for faced in standing.attacks:
-        name = faced.name.replace(f" · {faced.knowledge}", "")
         if faced.seen.value is not None:
-            ladders.setdefault(name, {})[faced.knowledge] = list(faced.outcomes)
+            ladders.setdefault(faced.attack, {})[faced.knowledge] = list(faced.outcomes)
     several = {name: rungs for name, rungs in ladders.items() if len(rungs) > 1}
     if not several:
         return None
@@ -44,7 +43,7 @@ def _plot(key: str, rows: Gathered, standing: Standing, fallen: dict[str, str]) 
         kind = "strong" if place == 0 else "plain"
         data = {"attack": next(iter(several[name].values()))[0].attack}
         marks = tuple(
-            Mark(i, v, f"{name}, knowledge {KNOWLEDGE[i]}: {METRIC} {v:.3f}", kind=kind, data=data)
+            Mark(i, v, f"{name}, knowledge {KNOWLEDGE[i]}: {LEAK} {v:.3f}", kind=kind, data=data)
             for i, v in means[name]
         )
         lines.append(Line(marks, (name + (" †" if doubt else "")) if place < NAMED else "", kind, data))
@@ -56,10 +55,11 @@ def _plot(key: str, rows: Gathered, standing: Standing, fallen: dict[str, str]) 
     )
     return Plot(
         key,
-        f"{standing.defense} by what the attack knows of it: {standing.setting.name}",
-        f"{METRIC} recovered, {told}.",
+        f"{standing.defense}, by what the attack knows of it",
+        standing.setting.name,
+        f"{LEAK} recovered, {told}.",
         axis.names("knowledge of the defense", KNOWLEDGE),
-        axis.linear(f"leakage, {METRIC}", [v for values in means.values() for _, v in values], 0.15, (-1.0, 1.0)),
+        axis.linear(f"leakage, {LEAK}", [v for values in means.values() for _, v in values], 0.15, (-1.0, 1.0), 0.1),
         (),
         tuple(lines),
         ("attack", *KNOWLEDGE),

@@ -19,10 +19,9 @@ from splitbench.bench.store import Store
 from splitbench.report.again import Command, again
 from splitbench.report.page import ablation, histories, ladders, pareto
 from splitbench.report.page.answer import RULE, answer
-from splitbench.report.page.axis import short
 from splitbench.report.page.extra import plans, scorecard, tables
 from splitbench.report.page.gallery import PAIRS, gallery
-from splitbench.report.page.gather import METRIC, Gathered, gather
+from splitbench.report.page.gather import LEAK, METRIC, Gathered, gather
 from splitbench.report.page.standing import COSTS, UTILITY, standings
 
 PLOTS = 24  # of one section
@@ -74,15 +73,14 @@ def report(store: Path | str | None = None, *, gallery: int = PAIRS) -> Report:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["amount"] = short
     runs = _runs(rows)
     made = environment.get_template("report.html").render(
         answer=answer(rows, found, not_run),
         rule=RULE,
         metric=METRIC,
+        leak=LEAK,
         utility=UTILITY,
-        costs=[name for name in COSTS if any(name in s.costs for s in found)],
-        cost_names=COSTS,
+        costs=[cost for cost in COSTS if any(cost.key in s.costs for s in found)],
         settings=[list(group) for _, group in groupby(found, key=lambda s: s.setting)],
         gallery=shown,
         shared=pareto.shared_costs(found),
@@ -154,4 +152,4 @@ def _became(o: Outcome) -> str:
     score = o.score(METRIC)
     if o.status != "done":
         return f"{o.status}: {o.reason}"
-    return f"{METRIC} {score.value:.3f}" if score is not None else "done"
+    return f"{LEAK} {score.value:.3f}" if score is not None else "done"

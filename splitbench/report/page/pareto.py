@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 
 from splitbench.report.page import axis
-from splitbench.report.page.gather import METRIC
+from splitbench.report.page.gather import LEAK
 from splitbench.report.page.plot import Line, Mark, Plot
-from splitbench.report.page.standing import COSTS, UTILITY, Standing
+from splitbench.report.page.standing import COSTS, UTILITY, Cost, Standing
 
 LABELS = 14  # of one plot; more would be a tangle
 
@@ -26,57 +26,65 @@ def front(points: Sequence[tuple[float, float]], more_is_better: bool) -> list[i
 
 def plots(standings: Iterable[Standing]) -> list[tuple[str, list[Plot]]]:
     """For each setting that has a defense to compare: its plots."""
-    found = []
+    found: list[tuple[str, list[Plot]]] = []
     for setting, group in groupby(standings, key=lambda s: s.setting):
         those = [s for s in group if s.leakage is not None]
-        if len(those) < 2:
-            continue
-        made = [_plot(those, UTILITY), *(_plot(those, cost) for cost in COSTS)]
+        made = [_plot(those, cost) for cost in (None, *COSTS)] if len(those) > 1 else []
         found.append((setting.key, [plot for plot in made if plot is not None]))
-    return found
+    return [(key, plots) for key, plots in found if plots]
 
 
-def _plot(standings: Sequence[Standing], what: str) -> Plot | None:
-    utility = what == UTILITY
-    values = [s.utility.value if utility and s.utility else s.costs.get(what) for s in standings]
-    those = [(s, v) for s, v in zip(standings, values, strict=True) if v is not None]
-    if len(those) < 2 or (not utility and len({v for _, v in those}) == 1):
-        return None  # a cost that all share is told in words
-    points = [(v, s.leakage.value) for s, v in those if s.leakage is not None]
-    on = set(front(points, more_is_better=utility))
-    label = f"{UTILITY} (more is better)" if utility else f"{COSTS[what]} (less is better)"
+def _plot(standings: Sequence[Standing], cost: Cost | None) -> Plot | None:
+    """Against a cost, or against utility. None where nothing is to be seen: a cost that all share is told in words."""
+    those, points, texts = [], [], []
+    for s in standings:
+        x = s.costs.get(cost.key) if cost else s.utility.value if s.utility else None
+        if x is not None and s.leakage is not None:
+            those.append(s)
+            points.append((x, s.leakage.value))
+            texts.append(cost.text(x) if cost else s.utility.text() if s.utility else "")
+    if len(those) < 2 or (cost and len({x for x, _ in points}) == 1):
+        return None
+    what = cost.column if cost else UTILITY
+    on = front(points, more_is_better=not cost)
+    names = ["undefended" if s.verdict == "undefended" else s.defense for s in those]
     marks = []
-    for i, (s, v) in enumerate(those):
+    for i, s in enumerate(those):
         assert s.leakage is not None
         kind = "base" if s.verdict == "undefended" else "doubt" if s.verdict == "uncalibrated" else "plain"
-        shown = f"{UTILITY} {s.utility.text()}" if utility and s.utility else f"{axis.short(v)} {what}"
-        tip = f"{s.defense}: {shown}, worst case {METRIC} {s.leakage.text()}, {s.verdict}"
-        half = s.utility.half if utility and s.utility else None
-        name = "undefended" if kind == "base" else s.defense
+        tip = f"{names[i]}: {what} {texts[i]}, worst case {LEAK} {s.leakage.text()}"
+        tip += "" if kind == "base" else f", {s.verdict}"
+        half = s.utility.half if s.utility and not cost else None
         data = {} if kind == "base" else {"defense": s.defense}
-        named = name if i in on or len(those) <= LABELS else ""
-        marks.append(Mark(v, s.leakage.value, tip, named, kind, half, s.leakage.half, data))
-    corners = _steps([points[i] for i in sorted(on, key=lambda i: points[i])], utility)
-    best = ", ".join("undefended" if those[i][0].verdict == "undefended" else those[i][0].defense for i in sorted(on))
-    name = UTILITY if utility else COSTS[what]
-    leak = [p[1] for p in points]
-    key = f"pareto-{what}-{standings[0].setting.key}"
+        label = names[i] if i in on or len(those) <= LABELS else ""
+        marks.append(Mark(*points[i], tip, label, kind, half, s.leakage.half, data))
+    across = axis.linear(
+        f"{cost.phrase} (less is better)" if cost else f"{UTILITY} (more is better)",
+        [x for x, _ in points],
+        0.12,
+        None if cost else (0.0, 1.0),
+    )
+    floors = [s.floor for s in those if s.floor is not None]
+    ends = [Mark(x, max(floors), "") for x in (across.low, across.high)] if floors else []
+    corners = _steps([points[i] for i in on], not cost)
+    leak = [y for _, y in points]
     return Plot(
-        key,
-        f"Leakage against {name}: {standings[0].setting.name}",
-        f"{len(those)} defenses, undefended included. {METRIC} of the worst case runs from {min(leak):.3f} to "
-        f"{max(leak):.3f}. On the front, where nothing is better in both: {best}.",
-        axis.linear(label, [p[0] for p in points], 0.12, (0.0, 1.0) if utility else None),
-        axis.linear(f"leakage, {METRIC} (less is better)", [*leak, 0.0], 0.06, (-1.0, 1.0)),
+        f"pareto-{what.replace(' ', '-')}-{standings[0].setting.key}",
+        f"Leakage against {'what is ' if what == 'sent' else ''}{what}",
+        standings[0].setting.name,
+        f"{len(those)} defenses, undefended included. {LEAK} of the worst case runs from {min(leak):.3f} to "
+        f"{max(leak):.3f}. On the front, where nothing is better in both: {', '.join(names[i] for i in on)}.",
+        across,
+        axis.linear(f"leakage, {LEAK} (less is better)", [*leak, 0.0], 0.06, (-1.0, 1.0)),
         tuple(marks),
-        (Line(tuple(Mark(x, y, "") for x, y in corners), kind="front"),),
-        ("defense", name, f"{METRIC}, worst case", "verdict", "on the front"),
+        (Line(tuple(Mark(x, y, "") for x, y in corners), kind="front"), Line(tuple(ends), "mean image", "rule")),
+        ("defense", what, f"{LEAK}, worst case", "verdict", "on the front"),
         tuple(
-            (s.defense, s.utility.text() if utility and s.utility else f"{v:,.0f}", s.leakage.text(), s.verdict,
-             "yes" if i in on else "")
-            for i, (s, v) in enumerate(those) if s.leakage is not None
+            (names[i], texts[i], s.leakage.text(), s.verdict, "yes" if i in on else "")
+            for i, s in enumerate(those)
+            if s.leakage is not None
         ),
-    )  # fmt: skip
+    )
 
 
 def _steps(points: Sequence[tuple[float, float]], more_is_better: bool) -> list[tuple[float, float]]:
@@ -92,8 +100,8 @@ def shared_costs(standings: Iterable[Standing]) -> list[str]:
     said = []
     for setting, group in groupby(standings, key=lambda s: s.setting):
         those = [s for s in group if s.leakage is not None]
-        for cost, name in COSTS.items():
-            values = {s.costs[cost] for s in those if cost in s.costs}
+        for cost in COSTS:
+            values = {s.costs[cost.key] for s in those if cost.key in s.costs}
             if len(those) > 1 and len(values) == 1:
-                said.append(f"{setting.name}: {axis.short(values.pop())} {name}, whatever the defense.")
+                said.append(f"{setting.name}: {cost.text(values.pop())} {cost.phrase}, whatever the defense.")
     return said

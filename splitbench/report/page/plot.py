@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from markupsafe import Markup, escape
 
 from splitbench.report.page.axis import Axis
 
-WIDTH, HEIGHT = 360, 262
-LEFT, RIGHT, TOP, BOTTOM = 46, 14, 14, 46
-LETTER = 6.1  # of a label, about
+WIDTH, HEIGHT = 332, 256
+LEFT, RIGHT, TOP, BOTTOM = 40, 10, 30, 44
+LETTER = 6.2  # of a label, about
+WIDEST = 132.0  # of labels beside lines
 LINE = 13.0  # between labels
+MANY = 9  # marks of a line, which are then smaller
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Line:
 class Plot:
     key: str  # unique on the page
     title: str
+    about: str  # the setting it is about
     description: str  # the plot in words
     x: Axis
     y: Axis
@@ -57,8 +61,8 @@ class Plot:
     note: str = ""
 
     def svg(self) -> Markup:
-        room = max((len(line.label) for line in self.lines), default=0)
-        return _Canvas(self, min(118.0, room * LETTER + 12) if room else RIGHT).draw()
+        room = max((len(line.label) for line in self.lines if line.kind != "rule"), default=0)
+        return _Canvas(self, min(WIDEST, room * LETTER + 10) if room else RIGHT).draw()
 
 
 def tag(name: str, attributes: Mapping[str, Any], *inside: Any) -> Markup:
@@ -91,7 +95,7 @@ class _Canvas:
         return tag(
             "svg",
             {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img", "aria-labelledby": f"{key}-t {key}-d", "class": "plot"},
-            tag("title", {"id": f"{key}-t"}, plot.title),
+            tag("title", {"id": f"{key}-t"}, f"{plot.title}: {plot.about}"),
             tag("desc", {"id": f"{key}-d"}, plot.description),
             *self._axes(),
             *lines,
@@ -104,7 +108,7 @@ class _Canvas:
         bottom, axis = float(HEIGHT - BOTTOM), self.plot
         for value, text in axis.y.ticks:
             at = self.y(value)
-            yield tag("line", {"class": "grid", "x1": LEFT, "x2": self.right, "y1": at, "y2": at})
+            yield tag("line", {"class": "mesh", "x1": LEFT, "x2": self.right, "y1": at, "y2": at})
             yield tag("text", {"class": "tick", "x": LEFT - 7, "y": at + 4, "text-anchor": "end"}, text)
         for value, text in axis.x.ticks:
             at = self.x(value)
@@ -117,11 +121,9 @@ class _Canvas:
         half = len(axis.x.label) * LETTER / 2
         at = min(max(middle, half + 2), WIDTH - half - 2)
         yield tag("text", {"class": "name", "x": at, "y": bottom + 37, "text-anchor": "middle"}, axis.x.label)
-        up = (TOP + HEIGHT - BOTTOM) / 2
-        turned = {"class": "name", "transform": f"translate(11 {up:.0f}) rotate(-90)", "text-anchor": "middle"}
-        yield tag("text", turned, axis.y.label)
+        yield tag("text", {"class": "name", "x": 0, "y": 11}, axis.y.label)
 
-    def _mark(self, mark: Mark) -> Markup:
+    def _mark(self, mark: Mark, size: float = 4.5) -> Markup:
         x, y = self.x(mark.x), self.y(mark.y)
         self.boxes.append((x - 5, y - 5, x + 5, y + 5))
         inside = []
@@ -135,9 +137,20 @@ class _Canvas:
                 inside.append(tag("line", {"class": "bar", **dict(zip(("x1", "x2", "y1", "y2"), ends, strict=True))}))
         inside.append(tag("circle", {"class": "hit", "cx": x, "cy": y, "r": 11}))
         if mark.kind == "base":
-            inside.append(tag("rect", {"class": "dot", "x": x - 4, "y": y - 4, "width": 8, "height": 8}))
+            inside.append(
+                tag(
+                    "rect",
+                    {
+                        "class": "dot",
+                        "x": x - size * 0.9,
+                        "y": y - size * 0.9,
+                        "width": size * 1.8,
+                        "height": size * 1.8,
+                    },
+                )
+            )
         else:
-            inside.append(tag("circle", {"class": "dot", "cx": x, "cy": y, "r": 4.5}))
+            inside.append(tag("circle", {"class": "dot", "cx": x, "cy": y, "r": size}))
         data = {f"data-{name}": value for name, value in mark.data.items()}
         return tag("g", {"class": f"mark {mark.kind}", "data-tip": mark.tip, **data}, *inside)
 
@@ -148,13 +161,27 @@ class _Canvas:
     def _line(self, line: Line) -> Markup:
         points = " ".join(f"{self.x(m.x):.1f},{self.y(m.y):.1f}" for m in line.marks)
         data = {f"data-{name}": value for name, value in line.data.items()}
+        if line.kind == "front":  # labels keep off it
+            for a, b in pairwise(line.marks):
+                left, right = sorted((self.x(a.x), self.x(b.x)))
+                upper, lower = sorted((self.y(a.y), self.y(b.y)))
+                self.boxes.append((left, upper - 1, right, lower + 1))
         path = tag("polyline", {"class": "stroke", "points": points})
-        dots = [] if line.kind in ("front", "rule") else [self._mark(mark) for mark in line.marks]
+        dots = (
+            []
+            if line.kind in ("front", "rule")
+            else [self._mark(mark, 3.0 if len(line.marks) < MANY else 2.0) for mark in line.marks]
+        )
         return tag("g", {"class": f"line {line.kind}", **data}, path, *dots)
 
     def _ends(self) -> Iterable[Markup]:
-        """Labels of lines, beside their ends, moved apart where they would meet."""
-        named = [line for line in self.plot.lines if line.label and line.marks]
+        """Labels of lines, beside their ends, moved apart where they would meet; those of rules stand on them."""
+        for line in self.plot.lines:
+            if line.kind == "rule" and line.label and line.marks:
+                x, y = float(LEFT + 3), self.y(line.marks[0].y) - 4
+                self.boxes.append((x, y - 10, x + len(line.label) * LETTER, y + 3))
+                yield tag("text", {"class": "label rule", "x": x, "y": y}, line.label)
+        named = [line for line in self.plot.lines if line.label and line.marks and line.kind != "rule"]
         wanted = [(self.y(line.marks[-1].y), line) for line in named]
         places = spread([at for at, _ in wanted], LINE, float(TOP), float(HEIGHT - BOTTOM))
         for (_, line), at in zip(wanted, places, strict=True):
@@ -169,8 +196,8 @@ class _Canvas:
                 continue
             x, y, width = self.x(mark.x), self.y(mark.y), len(mark.label) * LETTER
             places = (
-                (x + 9, y + 4, "start"), (x - 9, y + 4, "end"), (x + 7, y - 8, "start"), (x - 7, y - 8, "end"),
-                (x + 7, y + 16, "start"), (x - 7, y + 16, "end"), (x, y - 11, "middle"), (x, y + 19, "middle"),
+                (x + 9, y + 4, "start"), (x - 9, y + 4, "end"), (x + 6, y - 8, "start"), (x + 6, y + 17, "start"),
+                (x - 6, y - 8, "end"), (x - 6, y + 17, "end"), (x, y - 11, "middle"), (x, y + 20, "middle"),
             )  # fmt: skip
             for at, base, anchor in places:
                 left = at if anchor == "start" else at - width if anchor == "end" else at - width / 2

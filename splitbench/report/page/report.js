@@ -31,7 +31,7 @@
     const shown = (what) => document.querySelectorAll(`${what}:not([hidden])`).length;
     status.textContent = wanted.length ? `${shown(".pair")} galleries and ${shown(".run")} runs shown` : "";
     for (const section of document.querySelectorAll("#galleries, #price")) {
-      const parts = [...section.querySelectorAll(".pair, .row")];
+      const parts = [...section.querySelectorAll(".pair, .plot-card")];
       section.hidden = parts.length > 0 && parts.every((part) => part.hidden);
     }
   };

@@ -11,15 +11,32 @@ import numpy as np
 from splitbench.bench.certificate import Certificate
 from splitbench.bench.outcome import Outcome
 from splitbench.report.interval import half_width
+from splitbench.report.page.axis import short
 from splitbench.report.page.gather import METRIC, Gathered, Setting
 from splitbench.report.worst import worst
 
 Verdict = Literal["holds", "leaks", "uncalibrated", "not attacked", "failed", "undefended"]
 UTILITY = "accuracy"
-COSTS = {  # of a training row, where it has them
-    "bytes_up": "bytes the clients send in the training",
-    "edge_macs": "MACs at the edge",
-}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Something a training row counts, where it does; less is better."""
+
+    key: str
+    column: str
+    phrase: str
+    unit: str
+
+    def text(self, value: float) -> str:
+        said = short(value)
+        return f"{said}{self.unit}" if said[-1].isalpha() else f"{said} {self.unit}".rstrip()
+
+
+COSTS = (
+    Cost("bytes_up", "sent", "sent by the clients in the training", "B"),
+    Cost("edge_macs", "edge MACs", "multiplications and additions at the edge", ""),
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +61,11 @@ class Faced:
     outcomes: tuple[Outcome, ...]
     seen: Certificate
     missing: str  # why there is no value: the status and its reason
+
+    @property
+    def attack(self) -> str:
+        """Its name, whatever it knows."""
+        return self.name.replace(f" · {self.knowledge}", "", 1)
 
     @property
     def verdict(self) -> str:
@@ -115,9 +137,9 @@ def _standing(rows: Gathered, setting: Setting, defense: str, runs: Mapping[str,
         _leakage(rows, list(runs.values())),
         float(np.mean(floors)) if floors else None,
         {
-            name: float(np.mean([o.costs[name] for o in done]))
-            for name in COSTS
-            if done and all(name in o.costs for o in done)
+            cost.key: float(np.mean([o.costs[cost.key] for o in done]))
+            for cost in COSTS
+            if done and all(cost.key in o.costs for o in done)
         },
     )
 
