@@ -53,7 +53,11 @@ def _size(panels: Mapping[tuple[str, str, bool], Sequence[Curve]], key: tuple[st
 def curves(rows: Gathered) -> list[Curve]:
     leaves = {o.key: _leaves(o) for o in rows.outcomes if o.status == "done"}
     varying = _varying(leaves.values())
-    numeric = [p for p in varying if p != _SEED and any(_number(of.get(p)) for of in leaves.values())]
+    numeric = [
+        p
+        for p in varying
+        if p != _SEED and not p.endswith(".version") and any(_number(of.get(p)) for of in leaves.values())
+    ]
     groups: dict[tuple[str, str], dict[float, list[Outcome]]] = {}
     for o in rows.outcomes:
         if o.key not in leaves or (o.kind == "attack" and rows.role(o) == "floor"):
@@ -64,7 +68,12 @@ def curves(rows: Gathered) -> list[Curve]:
             if _number(of[path]) and (o.kind == "attack" or path.startswith("run.")):
                 rest = digest([o.kind, *((p, v) for p, v in of.items() if p != path)])
                 groups.setdefault((path, rest), {}).setdefault(float(of[path]), []).append(o)  # type: ignore[arg-type]
-    found = [_curve(rows, path, along) for (path, _), along in groups.items() if len(along) > 1]
+    bases = {
+        (rows.setting_of[o.run], o.seed): s.value
+        for o in rows.outcomes
+        if o.kind == "train" and o.defense == "none" and (s := o.score(UTILITY)) is not None
+    }
+    found = [_curve(rows, path, along, bases) for (path, _), along in groups.items() if len(along) > 1]
     return [curve for curve in found if curve is not None and len(curve.values) > 1]
 
 
@@ -103,7 +112,12 @@ def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _curve(rows: Gathered, path: str, along: Mapping[float, Sequence[Outcome]]) -> Curve | None:
+def _curve(
+    rows: Gathered,
+    path: str,
+    along: Mapping[float, Sequence[Outcome]],
+    undefended: Mapping[tuple[str, int], float],
+) -> Curve | None:
     first = next(iter(along.values()))[0]
     utility = first.kind == "train"
     values = []
@@ -112,7 +126,7 @@ def _curve(rows: Gathered, path: str, along: Mapping[float, Sequence[Outcome]]) 
         known = np.array([v for v in scores if v is not None])
         if len(known) and len(known) == len(scores):
             values.append((x, float(known.mean()), half_width(known)))
-    bases = [_base(rows, o) for group in along.values() for o in group] if ".defense." in path else []
+    bases = [_base(rows, o, undefended) for group in along.values() for o in group] if ".defense." in path else []
     base = float(np.mean([b for b in bases if b is not None])) if any(b is not None for b in bases) else None
     defended = ".defense." in path
     name = rows.settings[rows.setting_of[first.run]].name
@@ -123,15 +137,11 @@ def _curve(rows: Gathered, path: str, along: Mapping[float, Sequence[Outcome]]) 
     return Curve(path, UTILITY if utility else first.adversary, utility, about, tuple(values), base, data)
 
 
-def _base(rows: Gathered, outcome: Outcome) -> float | None:
+def _base(rows: Gathered, outcome: Outcome, bases: Mapping[tuple[str, int], float]) -> float | None:
+    """The same where nothing defends."""
     if outcome.kind == "attack":
         return score(rows.by_key.get(outcome.twin))
-    setting = rows.setting_of[outcome.run]
-    for o in rows.outcomes:
-        if o.kind == "train" and o.defense == "none" and o.seed == outcome.seed and rows.setting_of[o.run] == setting:
-            found = o.score(UTILITY)
-            return found.value if found is not None else None
-    return None
+    return bases.get((rows.setting_of[outcome.run], outcome.seed))
 
 
 def said(path: str) -> str:

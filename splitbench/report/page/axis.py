@@ -42,10 +42,11 @@ def linear(
     room = (high - low) * pad or abs(high) * 0.1 or 0.1
     low, high = low - room, high + room
     if within is not None:
-        slack = (within[1] - within[0]) * 0.02  # so that a mark on the bound is not cut
+        slack = (high - low) * 0.05  # so that a mark on the bound is not cut
         low, high = max(low, within[0] - slack), min(high, within[1] + slack)
     step = nice((high - low) / WANTED)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    bottom, top = (low, high) if within is None else (max(low, within[0]), min(high, within[1]))
+    first, last = math.ceil(bottom / step - 1e-9), math.floor(top / step + 1e-9)
     return Axis(label, low, high, tuple((i * step, short(i * step)) for i in range(first, last + 1)))
 
 

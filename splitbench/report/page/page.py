@@ -121,9 +121,8 @@ def _missing_folders(rows: Gathered) -> None:
     if gone and len(gone) == len(done):
         rows.problems.append("no run has its folder here, only rows: no pictures and no training curves")
     else:
-        rows.problems.extend(
-            f"trained/{run} is gone: its rows are shown, its pictures and curve are not" for run in gone
-        )
+        said = "is gone: its rows are shown, its pictures and curve are not"
+        rows.problems.extend(f"trained/{run} {said}" for run in gone)
 
 
 def _filters(rows: Gathered) -> Mapping[str, Sequence[str]]:

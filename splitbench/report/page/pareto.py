@@ -16,7 +16,8 @@ LABELS = 14  # of one plot; more would be a tangle
 def front(points: Sequence[tuple[float, float]], more_is_better: bool) -> list[int]:
     """Which points no other beats: x in the direction given, y downwards. In the order of x."""
     order = sorted(range(len(points)), key=lambda i: (-points[i][0] if more_is_better else points[i][0], points[i][1]))
-    best, found = float("inf"), []
+    best = float("inf")
+    found: list[int] = []
     for i in order:
         if points[i][1] < best or (found and points[i] == points[found[-1]]):
             best = points[i][1]

@@ -137,18 +137,8 @@ class _Canvas:
                 inside.append(tag("line", {"class": "bar", **dict(zip(("x1", "x2", "y1", "y2"), ends, strict=True))}))
         inside.append(tag("circle", {"class": "hit", "cx": x, "cy": y, "r": 11}))
         if mark.kind == "base":
-            inside.append(
-                tag(
-                    "rect",
-                    {
-                        "class": "dot",
-                        "x": x - size * 0.9,
-                        "y": y - size * 0.9,
-                        "width": size * 1.8,
-                        "height": size * 1.8,
-                    },
-                )
-            )
+            half, side = size * 0.9, size * 1.8
+            inside.append(tag("rect", {"class": "dot", "x": x - half, "y": y - half, "width": side, "height": side}))
         else:
             inside.append(tag("circle", {"class": "dot", "cx": x, "cy": y, "r": size}))
         data = {f"data-{name}": value for name, value in mark.data.items()}
@@ -167,11 +157,8 @@ class _Canvas:
                 upper, lower = sorted((self.y(a.y), self.y(b.y)))
                 self.boxes.append((left, upper - 1, right, lower + 1))
         path = tag("polyline", {"class": "stroke", "points": points})
-        dots = (
-            []
-            if line.kind in ("front", "rule")
-            else [self._mark(mark, 3.0 if len(line.marks) < MANY else 2.0) for mark in line.marks]
-        )
+        size = 3.0 if len(line.marks) < MANY else 2.0
+        dots = [] if line.kind in ("front", "rule") else [self._mark(mark, size) for mark in line.marks]
         return tag("g", {"class": f"line {line.kind}", **data}, path, *dots)
 
     def _ends(self) -> Iterable[Markup]:
