@@ -7,7 +7,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import yaml
@@ -36,77 +36,112 @@ class Command:
     caveat: str = ""  # why it does not make this very row
 
 
-def again(cell: Mapping[str, Any]) -> Command:
+@dataclass(frozen=True)
+class Sources:
+    """What the sources of components say, each read once: a store has many rows of few components."""
+
+    _defaults: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    _declared: dict[tuple[str, str, str], Any] = field(default_factory=dict)
+
+    def defaults(self, part: Part) -> dict[str, Any]:
+        """Settings and their defaults; one whose default is no plain value has none here."""
+        which = part.kind, part.name
+        if which not in self._defaults:
+            settings = registry.describe(part.kind, part.name)[1]  # type: ignore[arg-type]
+            self._defaults[which] = {s.name: _literal(s.default) for s in settings}
+        return self._defaults[which]
+
+    def declared(self, kind: str, name: str, variable: str) -> Any:
+        which = kind, name, variable
+        if which not in self._declared:
+            self._declared[which] = registry.declared(kind, name, variable)  # type: ignore[arg-type]
+        return self._declared[which]
+
+    def version(self, part: Part) -> str | None:
+        """None if there is no telling: it is a digest of what is in a file, or the component has no file of its own."""
+        if ":" in part.name:
+            return None
+        which = part.kind, part.name, ""
+        if which not in self._declared:
+            self._declared[which] = registry.locate(part.kind, part.name) is not None  # type: ignore[arg-type]
+        found = self.declared(part.kind, part.name, "version") if self._declared[which] else None
+        return str(found or 1) if self._declared[which] else None
+
+    def unusual(self, part: Part) -> dict[str, Any]:
+        """Settings that are not what they are by default."""
+        usual = self.defaults(part)
+        return {k: v for k, v in part.settings.items() if k not in usual or not _same(v, usual[k])}
+
+
+def again(cell: Mapping[str, Any], sources: Sources | None = None) -> Command:
     """Of the cell of a training, or of an attack on a run that is there."""
     try:
         found = Cell.from_document(dict(cell))
     except (KeyError, TypeError, AttributeError):
         return Command("", "the row does not hold its whole recipe")
-    return _train(found.run) if found.attack is None else _attack(found)
+    known = sources or Sources()
+    return _train(found.run, known) if found.attack is None else _attack(found, known)
 
 
-def _train(run: RunSpec) -> Command:
+def _train(run: RunSpec, sources: Sources) -> Command:
     usual = {f.name: f.default for f in fields(RunSpec)}
     parts = [run.data, run.model, run.topology, *run.defenses]
     twice = [name for name, count in Counter(d.name for d in run.defenses).items() if count > 1]
-    if any(_unusual(d) for d in run.defenses if d.name in twice):
+    if any(sources.unusual(d) for d in run.defenses if d.name in twice):
         return Command("", f"{twice[0]} stands twice in it with settings, which only a recipe can say")
     said = ["--dataset", run.data.name, "--model", run.model.name, "--cut", run.cut]
     said += _pair("topology", run.topology.name) if run.topology.name != "vanilla" else []
     said += [word for d in run.defenses for word in _pair("defense", d.name)]
-    said += [word for part in parts for word in _settings(part, parts, TRAIN)]
+    alone = [part for part in parts if part.name not in twice]
+    said += [word for part in alone for word in _settings(part, parts, TRAIN, sources)]
     for given, default in ((asdict(run.training), asdict(Training())), (asdict(run.samples), asdict(Counts()))):
         said += [word for k, v in given.items() if v != default[k] for word in _pair(k, v)]
     for name in ("clients", "partition", "alpha", "protected", "seed", "scale"):
         if getattr(run, name) != usual[name]:
             said += _pair(name, getattr(run, name))
     said += ["--record"] if run.record else []
-    return Command(shlex.join(["splitbench", "train", *said]), _caveat(parts))
+    return Command(shlex.join(["splitbench", "train", *said]), _caveat(parts, sources))
 
 
-def _attack(cell: Cell) -> Command:
+def _attack(cell: Cell, sources: Sources) -> Command:
     assert cell.attack is not None
     assert cell.threat is not None
     run, attack = cell.run, cell.attack
     held = run.samples.auxiliary
-    labels = bool(registry.declared("topologies", run.topology.name, "shares_labels"))
+    labels = bool(sources.declared("topologies", run.topology.name, "shares_labels"))
     usual = ThreatModel(labels=labels, architecture=True, auxiliary=held, queries=held, transcript=run.record)
-    said = ["--run", run.key, *_settings(attack, [attack], ATTACK)]
-    for name, value in asdict(cell.threat).items():
-        if value != getattr(usual, name):
-            yes = f"--{name}" if value else f"--no-{name}"
-            said += [yes] if isinstance(value, bool) else _pair(name, value)
+    said = ["--run", run.key, *_settings(attack, [attack], ATTACK, sources)]
+    for f in fields(ThreatModel):
+        value = getattr(cell.threat, f.name)
+        if value != getattr(usual, f.name):
+            yes = f"--{f.name}" if value else f"--no-{f.name}"
+            said += [yes] if isinstance(value, bool) else _pair(f.name, value)
     said += _pair("budget", f"{cell.minutes!r}m") if cell.minutes is not None else []
     said += _pair("restarts", cell.restarts) if cell.restarts != 1 else []
-    caveat = _caveat([attack])
+    caveat = _caveat([attack], sources)
     if cell.minutes is not None and not caveat:
         caveat = "what it reaches in so many minutes depends on the machine"
     return Command(shlex.join(["splitbench", "attack", attack.name, *said]), caveat)
 
 
-def _settings(part: Part, among: Sequence[Part], taken: set[str]) -> Iterator[str]:
+def _settings(part: Part, among: Sequence[Part], taken: set[str], sources: Sources) -> Iterator[str]:
     others = [other for other in among if other is not part]
     main = dict(list(part.settings.items())[: part.kind == "defenses"])  # said in any case, as its label does
-    for name, value in (main | _unusual(part)).items():
-        shared = name in taken or any(name in _fields(other) for other in others)
+    for name, value in (main | sources.unusual(part)).items():
+        shared = name in taken or any(name in {*other.settings, *sources.defaults(other)} for other in others)
         option = f"{part.name}.{name}" if shared else name.replace("_", "-")
         yield from _pair(option, _text(value))
 
 
-def _unusual(part: Part) -> dict[str, Any]:
-    """Settings that are not what the component's source says they are by default."""
-    defaults = {}
-    for setting in registry.describe(part.kind, part.name)[1]:  # type: ignore[arg-type]
-        try:
-            value = ast.literal_eval(setting.default)
-        except (ValueError, SyntaxError):
-            continue
-        defaults[setting.name] = list(value) if isinstance(value, tuple) else value
-    return {k: v for k, v in part.settings.items() if k not in defaults or not _same(v, defaults[k])}
+def _literal(text: str) -> Any:
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return _NONE
+    return list(value) if isinstance(value, tuple) else value
 
 
-def _fields(part: Part) -> set[str]:
-    return {*part.settings, *(s.name for s in registry.describe(part.kind, part.name)[1])}  # type: ignore[arg-type]
+_NONE = object()
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -134,14 +169,10 @@ def _text(value: Any) -> str:
         return json.dumps(value)
 
 
-def _caveat(parts: Sequence[Part]) -> str:
+def _caveat(parts: Sequence[Part], sources: Sources) -> str:
     """A newer version of a component makes another row."""
     for part in parts:
-        if ":" in part.name or not registry.locate(part.kind, part.name):  # type: ignore[arg-type]
-            continue  # its version is a digest of what is in a file
-        now = registry.declared(part.kind, part.name, "version")  # type: ignore[arg-type]
-        now = 1 if now is None else now
-        was = part.version if isinstance(part.version, int) else str(part.version).partition("+")[0]
-        if str(now) != str(was):
+        now, was = sources.version(part), str(part.version).partition("+")[0]
+        if now is not None and now != was:
             return f"the row is of version {was} of {part.name}, and this splitbench has version {now}"
     return ""

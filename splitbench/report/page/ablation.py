@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from splitbench.bench.outcome import Outcome
-from splitbench.bench.plan import digest
 from splitbench.report.interval import half_width
 from splitbench.report.page import axis
 from splitbench.report.page.gather import LEAK, Gathered, flat
@@ -51,61 +51,54 @@ def _size(panels: Mapping[tuple[str, str, bool], Sequence[Curve]], key: tuple[st
 
 
 def curves(rows: Gathered) -> list[Curve]:
-    leaves = {o.key: _leaves(o) for o in rows.outcomes if o.status == "done"}
-    varying = _varying(leaves.values())
-    numeric = [
-        p
-        for p in varying
-        if p != _SEED and not p.endswith(".version") and any(_number(of.get(p)) for of in leaves.values())
-    ]
-    groups: dict[tuple[str, str], dict[float, list[Outcome]]] = {}
-    for o in rows.outcomes:
-        if o.key not in leaves or (o.kind == "attack" and rows.role(o) == "floor"):
-            continue
-        of = {p: leaves[o.key].get(p) for p in varying if p != _SEED}
-        for path in numeric:
-            # What an attack is set to says nothing of the task; a setting that is absent makes no curve.
-            if _number(of[path]) and (o.kind == "attack" or path.startswith("run.")):
-                rest = digest([o.kind, *((p, v) for p, v in of.items() if p != path)])
-                groups.setdefault((path, rest), {}).setdefault(float(of[path]), []).append(o)  # type: ignore[arg-type]
+    done = [o for o in rows.outcomes if o.status == "done" and (o.kind == "train" or rows.role(o) != "floor")]
+    runs = {o.run: _leaves({"run": o.cell.get("run", {})}) for o in {o.run: o for o in done}.values()}
+    adversaries = {o.key: _leaves({k: v for k, v in o.cell.items() if k != "run"}) for o in done}
+    leaves = [(o, runs[o.run], adversaries[o.key]) for o in done]
+    varying = [p for p in {**_varying(list(runs.values())), **_varying(list(adversaries.values()))} if p != _SEED]
+    groups: dict[tuple[str, Hashable], dict[float, list[Outcome]]] = {}
+    for o, run, adversary in leaves:
+        values = tuple(run[p] if p in run else adversary.get(p) for p in varying)
+        for i, path in enumerate(varying):
+            x = values[i]
+            # What an attack is set to says nothing of the task; a version is no quantity.
+            if _number(x) and not path.endswith(".version"):
+                rest = (o.kind, *values[:i], *values[i + 1 :])
+                groups.setdefault((path, rest), {}).setdefault(float(x), []).append(o)  # type: ignore[arg-type]
     bases = {
         (rows.setting_of[o.run], o.seed): s.value
-        for o in rows.outcomes
+        for o in done
         if o.kind == "train" and o.defense == "none" and (s := o.score(UTILITY)) is not None
     }
     found = [_curve(rows, path, along, bases) for (path, _), along in groups.items() if len(along) > 1]
-    return [curve for curve in found if curve is not None and len(curve.values) > 1]
+    return [curve for curve in found if len(curve.values) > 1]
 
 
-def _leaves(o: Outcome) -> dict[str, object]:
+def _leaves(cell: Mapping[str, Any]) -> dict[str, Hashable]:
     """Settings by path. The defenses are named, so that omega is one thing whatever stands before it."""
-    found: dict[str, object] = {}
-    for path, value in flat(o.cell):
+    found: dict[str, Hashable] = {}
+    for path, value in flat(cell):
         head = path.split(".")
         if head[:2] == ["run", "defenses"] and len(head) > 3:
-            defenses = o.cell["run"]["defenses"]
-            place = defenses[int(head[2])]
-            name = place.get("name", head[2]) if isinstance(place, Mapping) else head[2]
-            again = Counter(d.get("name") for d in defenses[: int(head[2])] if isinstance(d, Mapping))[name]
-            head = ["run", "defense", f"{name}{'+' * again}", *head[3:]]
+            names = [d.get("name") if isinstance(d, Mapping) else d for d in cell["run"]["defenses"]]
+            place = int(head[2])
+            again = names[:place].count(names[place])
+            head = ["run", "defense", f"{names[place]}{'+' * again}", *head[3:]]
         found[".".join(head)] = value
     if found.get(_ALL) == 0:  # means all that there are, which is no small number
         found[_ALL] = "all"
     return found
 
 
-def _varying(leaves: Iterable[Mapping[str, object]]) -> list[str]:
-    seen: dict[str, set[str]] = {}
-    count = 0
+def _varying(leaves: Sequence[Mapping[str, Hashable]]) -> dict[str, None]:
+    """Paths that are not the same everywhere."""
+    seen: dict[str, set[Hashable]] = {}
     present: Counter[str] = Counter()
     for of in leaves:
-        count += 1
+        present.update(of.keys())
         for path, value in of.items():
-            present[path] += 1
-            several = seen.setdefault(path, set())
-            if len(several) < 2:
-                several.add(repr(value))
-    return [path for path, several in seen.items() if len(several) > 1 or present[path] < count]
+            seen.setdefault(path, set()).add(value)
+    return {path: None for path, several in seen.items() if len(several) > 1 or present[path] < len(leaves)}
 
 
 def _number(value: object) -> bool:
@@ -117,7 +110,7 @@ def _curve(
     path: str,
     along: Mapping[float, Sequence[Outcome]],
     undefended: Mapping[tuple[str, int], float],
-) -> Curve | None:
+) -> Curve:
     first = next(iter(along.values()))[0]
     utility = first.kind == "train"
     values = []

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from splitbench import __version__
 from splitbench.bench.outcome import Outcome
 from splitbench.bench.store import Store
-from splitbench.report.again import Command, again
+from splitbench.report.again import Command, Sources, again
 from splitbench.report.page import ablation, histories, ladders, pareto
 from splitbench.report.page.answer import RULE, answer
 from splitbench.report.page.extra import plans, scorecard, tables
@@ -137,11 +137,14 @@ def _runs(rows: Gathered) -> list[Run]:
     trainings = {o.run: o for o in rows.outcomes if o.kind == "train"}
     first = {o.run: o for o in reversed(rows.outcomes)}
     order = {key: i for i, key in enumerate(rows.settings)}
+    sources = Sources()
     found = []
     for run, o in sorted(first.items(), key=lambda item: (order[rows.setting_of[item[0]]], item[1].seed, item[0])):
         setting = rows.settings[rows.setting_of[run]]
-        attacks = tuple((rows.attacker_of[a.key], _became(a), again(a.cell)) for a in rows.attacks_on.get(run, ()))
-        command = again({"run": o.cell.get("run")})
+        attacks = tuple(
+            (rows.attacker_of[a.key], _became(a), again(a.cell, sources)) for a in rows.attacks_on.get(run, ())
+        )
+        command = again({"run": o.cell.get("run")}, sources)
         name = "undefended" if o.defense == "none" else rows.defense_of[run]
         found.append(Run(run, trainings.get(run), setting.name, o.dataset, name, o.seed, command, attacks))
     return found
