@@ -13,7 +13,7 @@ import yaml
 from splitbench.core.errors import Mistake, SplitbenchError
 
 
-def _compose(text: str) -> yaml.Node | None:
+def _compose(text: str) -> Any:
     """By the parser in C, ten times as fast, where PyYAML has it; the other one tells better where a mistake is."""
     with contextlib.suppress(yaml.YAMLError, AttributeError):
         return yaml.compose(text, Loader=yaml.CSafeLoader)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,7 @@ def form_of(format: str, json: bool) -> str:
     """The format asked for, which there must be."""
     from splitbench.report import render
 
+    gc.disable()  # the process ends with the answer; looking for garbage takes a third of the time it lasts
     form = "json" if json else format
     if form not in render.FORMATS:
         raise SplitbenchError(f"no format '{form}'{nearest(form, render.FORMATS)}")
@@ -50,14 +52,23 @@ def print_sheets(shown: Sequence[HasSheet], form: str) -> None:
         for name in sheet.corner:
             grid.add_column(escape(name), no_wrap=True)
         for column in sheet.columns:
-            grid.add_column(escape("\n".join(column)), justify="left" if sheet.prose else "right")
+            grid.add_column(escape("\n".join(column)), justify="left" if sheet.prose else "right", overflow="fold")
         for i, row in enumerate(sheet.rows):
             names = [escape(name) if first_of_group(sheet.rows, i, level) else "" for level, name in enumerate(row)]
-            texts = [cell.text if sheet.prose else cell.text.replace(" ", "\u00a0") for cell in sheet.cells[i]]
             cells = [
-                f"[bold]{escape(t)}[/]" if c.bold else escape(t) for t, c in zip(texts, sheet.cells[i], strict=True)
+                _marked(c.text, c.bold, sheet.prose) + _marked(c.after, False, sheet.prose) for c in sheet.cells[i]
             ]
             grid.add_row(*names, *cells)
-        out().print(grid)
+        console = out()
+        if not console.is_terminal and not sheet.prose:  # a file is as wide as it must be
+            console.width = max(
+                console.width, console.measure(grid, options=console.options.update(width=9999)).maximum
+            )
+        console.print(grid)
         for note in sheet.notes:
             err().print(f"  {note}", markup=False)
+
+
+def _marked(text: str, bold: bool, prose: bool) -> str:
+    kept = escape(text if prose else text.replace(" ", "\u00a0"))
+    return f"[bold]{kept}[/]" if bold else kept

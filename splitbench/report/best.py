@@ -27,8 +27,8 @@ def marks(values: Mapping[K, Measured], places: Mapping[K, Mapping[str, str]], a
         groups.setdefault(group, []).append(key)
     found: dict[K, Mark] = {}
     for keys in groups.values():
-        if len(keys) < 2:
-            continue
+        if len({values[key].keys for key in keys}) < 2:
+            continue  # one measurement is no competition
         sign = 1 if upwards(values[keys[0]].metric, along) else -1
         first = max(keys, key=lambda k: sign * (values[k].mean or 0.0))
         equals = [k for k in keys if k != first and not separable(values[first], values[k])]

@@ -16,6 +16,7 @@ from splitbench.bench.store import Store
 from splitbench.core import registry
 from splitbench.core.errors import SplitbenchError, nearest
 from splitbench.report.bootstrap import Difference, difference
+from splitbench.report.damage import damage_notes
 from splitbench.report.measured import Measured, Rows
 
 Verdict = Literal["holds", "fails", "not separable", "uncalibrated", "not run"]
@@ -77,7 +78,7 @@ def claims(
     """Every claim of a paper (`seal`), of a recipe (`seal/table2`), or of all recipes, and what could not be read."""
     place = Store(store)
     outcomes, damaged = place.outcomes()
-    notes = [f"{d.path.name} cannot be read: {d.reason}" for d in damaged]
+    notes = damage_notes(place, damaged, outcomes)
     scored: list[Scored] = []
     papers = _papers(what)
     read = {paper.recipe: paper for paper in papers}

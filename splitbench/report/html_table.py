@@ -58,9 +58,8 @@ def _body(sheet: Sheet) -> list[str]:
                 count = counts[level][i]
                 down = f' scope="rowgroup" rowspan="{count}"' if count > 1 else ' scope="row"'
                 cells.append(f"<th{down}>{escape(name)}</th>")
-        cells += [
-            f"<td><strong>{escape(c.text)}</strong></td>" if c.bold else f"<td>{escape(c.text)}</td>"
-            for c in sheet.cells[i]
-        ]
+        for c in sheet.cells[i]:
+            own = f"<strong>{escape(c.text)}</strong>" if c.bold else escape(c.text)
+            cells.append(f"<td>{own}{escape(c.after)}</td>")
         lines.append("<tr>" + "".join(cells) + "</tr>")
     return lines

@@ -1,4 +1,4 @@
-r"""A table in LaTeX, to be put into any document that has \usepackage{booktabs}; no other package is needed."""
+r"""A table in LaTeX, to be put into any document with \usepackage{booktabs}; a wide one needs graphicx as well."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LATEX = {
     "≤": r"$\leq$",
     "≥": r"$\geq$",
     "≈": r"$\approx$",
-    "=": "=",
+    "§": r"$\S$",
     "…": r"\ldots{}",
     "\u00a0": "~",
     "’": "'",
@@ -41,11 +41,11 @@ _LATEX = {
         }.items()
     },
 }  # fmt: skip
-_MANY = 8  # columns, from which on they stand closer
+_MANY = 8  # columns, from which on they are made to fit the line
 
 
 def text(value: str) -> str:
-    return "".join(map(_character, " ".join(value.splitlines())))
+    return "".join(map(_character, value.replace("\n", " ")))
 
 
 def _character(c: str) -> str:
@@ -61,23 +61,23 @@ def _character(c: str) -> str:
 def latex(shown: HasSheet) -> str:
     sheet = shown.sheet()
     caption = ". ".join(part for part in (sheet.title, sheet.caption) if part)
+    wide = len(sheet.columns) >= _MANY
+    kinds = r">{\raggedright\arraybackslash}p{0.19\linewidth}" if sheet.prose else "r"
+    packages = ["booktabs", *(["graphicx"] if wide else []), *(["array"] if sheet.prose else [])]
     lines = [
-        r"% needs \usepackage{booktabs}",
+        rf"% needs \usepackage{{{','.join(packages)}}}",
         r"\begin{table}",
         r"  \centering",
         rf"  \caption{{{text(caption)}}}",
-    ]
-    if len(sheet.columns) >= _MANY:
-        lines += [r"  \scriptsize", r"  \setlength{\tabcolsep}{2.5pt}"]
-    kinds = "p{0.28\\linewidth}" if sheet.prose else "r"
-    lines += [
+        *([r"  \resizebox{\linewidth}{!}{%"] if wide else []),
+        *([r"  \scriptsize"] if sheet.prose else []),
         rf"  \begin{{tabular}}{{{'l' * len(sheet.corner)}{kinds * len(sheet.columns)}}}",
         r"  \toprule",
         *_heads(sheet),
         r"  \midrule",
         *_body(sheet),
         r"  \bottomrule",
-        r"  \end{tabular}",
+        r"  \end{tabular}" + ("}" if wide else ""),
     ]
     lines += [rf"  \par\smallskip{{\footnotesize\raggedright {text(note)}\par}}" for note in sheet.notes]
     return "\n".join([*lines, r"\end{table}"]) + "\n"
@@ -104,12 +104,12 @@ def _heads(sheet: Sheet) -> list[str]:
 
 def _body(sheet: Sheet) -> list[str]:
     def cell(value: Shown) -> str:
-        return rf"\textbf{{{text(value.text)}}}" if value.bold else text(value.text)
+        return (rf"\textbf{{{text(value.text)}}}" if value.bold else text(value.text)) + text(value.after)
 
     lines = []
     for i, row in enumerate(sheet.rows):
         names = [text(name) if first_of_group(sheet.rows, i, level) else "" for level, name in enumerate(row)]
-        if len(row) > 1 and i and first_of_group(sheet.rows, i, 0):
+        if (len(row) > 1 or sheet.prose) and i and first_of_group(sheet.rows, i, 0):
             lines.append(r"  \addlinespace")
         lines.append("  " + " & ".join([*names, *map(cell, sheet.cells[i])]) + r" \\")
     return lines

@@ -18,6 +18,7 @@ from splitbench.bench.store import Store
 from splitbench.core import registry
 from splitbench.core.errors import SplitbenchError
 from splitbench.report.best import marks
+from splitbench.report.damage import damage_notes
 from splitbench.report.interval import half_width
 from splitbench.report.ladder import falls
 from splitbench.report.measured import UTILITY, Measured, Rows
@@ -26,7 +27,7 @@ from splitbench.report.table import not_run
 
 Side = Literal["both", "paper", "ours"]
 Place = tuple[str, ...]  # a value on each axis of the rows, or of the columns
-TIE = "not separable from the best (paired bootstrap over images and seeds, 95 %)"
+TIE = "not separable from the first (paired bootstrap over images and seeds, 95 %)"
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,11 @@ class Value:
     ladder: str = ""
     mark: Literal["", "best", "tie"] = ""
 
-    def text(self, percent: bool, side: Side) -> str:
+    def shown(self, percent: bool, side: Side) -> Shown:
         scale, digits = (100, 1) if percent else (1, 3)
         paper = "–" if self.paper is None else f"{self.paper * scale:.{digits}f}"
         if side == "paper" or self.ours is None:
-            return paper
+            return Shown(paper)
         mean = self.ours.mean
         if mean is None:
             own = self.ours.note.split(":")[0]
@@ -53,7 +54,7 @@ class Value:
             own = f"{mean * scale:.{digits}f}" + ("?" if self.ours.doubt else "") + ("†" if self.ladder else "")
             own += "=" if self.mark == "tie" else ""
             own += "" if self.half is None else f" ±{self.half * scale:.{digits}f}"
-        return own if side == "ours" else f"{own} [{paper}]"
+        return Shown(own, self.mark == "best", "" if side == "ours" else f" [{paper}]")
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class PaperTable:
             tuple(p.heads.get(axis, axis) for axis in p.rows),
             tuple(labels(p.rows, row) for row in self.rows),
             tuple(labels(p.columns, column) for column in self.columns),
-            tuple(tuple(Shown(v.text(p.percent, self.side), v.mark == "best") for v in line) for line in values),
+            tuple(tuple(v.shown(p.percent, self.side) for v in line) for line in values),
             self.notes,
             tuple(record(v) for line in values for v in line),
             about={"recipe": p.recipe, "table": p.table, "scale": self.scale},
@@ -124,6 +125,7 @@ def paper_table(
     """The table of a recipe in the layout of its paper. The paper's side alone needs no store."""
     paper = recipe if isinstance(recipe, Paper) else layout_of(recipe, store, scale)
     if paper is None:
+        recipes.find(str(recipe))  # a name that is misspelt is told so
         raise SplitbenchError(
             f"'{recipe}' has no layout of a paper's table: its `paper:` block says no rows and columns"
         )
@@ -139,7 +141,7 @@ def paper_table(
     own = [o for o in everything if o.key in wanted]
     order = {key: i for i, key in enumerate(plan["cells"])}
     rows = Rows(sorted(own, key=lambda o: order[o.key]), everything, plan.get("seeds", ()))
-    notes = [f"{d.path.name} cannot be read: {d.reason}" for d in damaged]
+    notes = damage_notes(place, damaged, own)
     if len(own) < len(wanted):
         notes.append(f"{len(wanted) - len(own)} of {len(wanted)} cells are not run yet")
     fallen: dict[str, str] = {}
@@ -276,6 +278,7 @@ def _caption(paper: Paper, shown: Sequence[Value], scale: str, side: Side, own: 
         n = max(v.ours.n for v in halves if v.ours)
         over = f"{max(seeds)} seeds" if max(seeds) > 1 else f"{n} images, one seed"
         interval = f" ± 95 % over {over}"
-    bold = f" · bold: best {paper.best['along']}" if any(v.mark == "best" for v in shown) else ""
+    best = "the attack that recovers most" if paper.best.get("along") == "attack" else "the best"
+    bold = f" · bold: {best}" if any(v.mark == "best" for v in shown) else ""
     theirs = "" if side == "ours" else " · in brackets the paper's"
     return f"{about} · scale {scale} · {', '.join(versions)} · ours{interval}{theirs}{bold}"

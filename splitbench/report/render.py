@@ -21,7 +21,7 @@ def markdown(shown: HasSheet) -> str:
         return "| " + " | ".join(cell.replace("|", r"\|").replace("\n", " ") for cell in cells) + " |"
 
     def cell(value: Shown) -> str:
-        return f"**{value.text}**" if value.bold else value.text
+        return (f"**{value.text}**" if value.bold else value.text) + value.after
 
     levels = range(len(sheet.corner))
     head = line([*sheet.corner, *(" ".join(part for part in column if part) for column in sheet.columns)])

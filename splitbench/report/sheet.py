@@ -11,6 +11,7 @@ from typing import Any, Protocol
 class Shown:
     text: str
     bold: bool = False
+    after: str = ""  # the paper's value, which is never bold
 
 
 @dataclass(frozen=True)

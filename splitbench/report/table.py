@@ -14,6 +14,7 @@ from splitbench.bench.store import Store
 from splitbench.core.errors import SplitbenchError, nearest
 from splitbench.core.threat import KNOWLEDGE
 from splitbench.report.calibration import doubt as why_not
+from splitbench.report.damage import damage_notes
 from splitbench.report.interval import half_width
 from splitbench.report.ladder import falls
 from splitbench.report.place import AXES, Placed, placed
@@ -119,11 +120,16 @@ def table(
     if columns != "attack" and attacks:
         chosen = attacks  # the task has its column among those of the attacks
     if not chosen:
-        raise SplitbenchError(f"nothing to show in {place.path}; `splitbench train` or `splitbench run` makes results")
-    notes = [f"{d.path.name} cannot be read: {d.reason}" for d in damaged]
+        unread = "".join(f"; {note}" for note in damage_notes(place, damaged, ()))
+        raise SplitbenchError(
+            f"nothing to show in {place.path}; `splitbench train` or `splitbench run` makes results{unread}"
+        )
+    notes = damage_notes(place, damaged, chosen)
     if planned is not None and len(outcomes) < len(planned):
         notes.append(f"{len(planned) - len(outcomes)} of {len(planned)} cells are not run yet")
-    beside = Beside({o.key: o for o in everything}, falls(everything, metric))
+    shown = {(o.dataset, o.defense, o.attack) for o in chosen}
+    ladders = [o for o in everything if (o.dataset, o.defense, o.attack) in shown]
+    beside = Beside({o.key: o for o in everything}, falls(ladders, metric))
     groups: dict[tuple[str, ...], list[Placed]] = {}
     free = [axis for axis in GROUP if axis not in (rows, columns)]
     for at, outcome in placed(chosen, rows, columns):
