@@ -9,7 +9,7 @@ import sys
 import typer
 
 from splitbench import __version__
-from splitbench.cli import attack, check, data, doctor, evaluate, ls, report, run, show, table, train
+from splitbench.cli import attack, check, claims, data, doctor, evaluate, ls, report, run, show, table, train
 from splitbench.cli._settings import SettingsCommand
 from splitbench.core.errors import SplitbenchError
 
@@ -25,6 +25,7 @@ app.command(cls=SettingsCommand)(train.train)
 app.command(cls=SettingsCommand)(attack.attack)
 app.command()(evaluate.evaluate)
 app.command()(table.table)
+app.command()(claims.claims)
 app.command()(report.report)
 app.command()(run.run)
 app.command()(check.check)
