@@ -47,6 +47,23 @@ def read_all(
     there = _listed(folder)
     if len(there) <= FEW:
         return _read_files([folder / name for name in there])
+    if _LAST.get("folder") == folder and _LAST["there"] == there:
+        return list(_LAST["outcomes"]), list(_LAST["failed"])
+    found = _read_many(folder, index, there, save)
+    _LAST.update(folder=folder, there=there, outcomes=found[0], failed=found[1])
+    return list(found[0]), list(found[1])
+
+
+# A report asks many questions of one store: what was read last is kept while no file of it changes.
+_LAST: dict[str, Any] = {}
+
+
+def _read_many(
+    folder: Path,
+    index: Path,
+    there: dict[str, tuple[int, int, int]],
+    save: Callable[[Path, Callable[[Path], None]], None],
+) -> tuple[list[Outcome], list[Failed]]:
     kept = _kept(index, there)
     known = set(kept.column("file").to_pylist()) if kept is not None else set()
     fresh = [name for name in there if name not in known]

@@ -14,7 +14,7 @@ from splitbench.bench.outcome import Outcome
 from splitbench.report.interval import half_width
 from splitbench.report.page import axis
 from splitbench.report.page.gather import LEAK, Gathered, flat
-from splitbench.report.page.plot import Line, Mark, Plot
+from splitbench.report.page.plot import Line, Mark, Plot, Section
 from splitbench.report.page.standing import UTILITY, score
 
 NAMED = 6  # lines with a label; the others have the hover and the table
@@ -35,14 +35,15 @@ class Curve:
     data: Mapping[str, str]
 
 
-def plots(rows: Gathered) -> list[Plot]:
+def plots(rows: Gathered, most: int) -> Section:
     """One for leakage and one for the task, for each setting that varies and all that stays the same."""
     panels: dict[tuple[str, str, bool], list[Curve]] = {}
     for curve in curves(rows):
         panels.setdefault((curve.path, curve.about, curve.utility), []).append(curve)
     # The task beside what leaks, and those with most to say first.
     order = sorted(panels, key=lambda k: (-_size(panels, k), k[0], k[1], k[2]))
-    return [_plot(f"ablation-{i}", panels[key]) for i, key in enumerate(order)]
+    made = tuple(_plot(f"ablation-{i}", panels[key]) for i, key in enumerate(order[:most]))
+    return Section(made, len(order[most:]))
 
 
 def _size(panels: Mapping[tuple[str, str, bool], Sequence[Curve]], key: tuple[str, str, bool]) -> int:
@@ -177,6 +178,7 @@ def _plot(key: str, found: Sequence[Curve]) -> Plot:
         key,
         f"{UTILITY.capitalize() if first.utility else 'Leakage'} along {said(first.path)}",
         first.about,
+        first.data["dataset"],
         f"As {said(first.path)} goes from {axis.short(first.values[0][0])} to {axis.short(first.values[-1][0])}: "
         f"{told}." + (f" Undefended: {max(bases):.3f}." if bases else ""),
         across,

@@ -8,13 +8,13 @@ import math
 from splitbench.bench.outcome import Outcome
 from splitbench.report.page import axis
 from splitbench.report.page.gather import Gathered
-from splitbench.report.page.plot import Line, Mark, Plot
+from splitbench.report.page.plot import Line, Mark, Plot, Section, section
 from splitbench.report.page.standing import Standing
 
 LINES = 10  # of one plot
 
 
-def plots(rows: Gathered, standings: list[Standing]) -> list[Plot]:
+def plots(rows: Gathered, standings: list[Standing], most: int) -> Section:
     """One a setting: the loss of each defense's first seed, epoch by epoch."""
     found: dict[str, list[tuple[Standing, list[float]]]] = {}
     for standing in standings:
@@ -22,7 +22,7 @@ def plots(rows: Gathered, standings: list[Standing]) -> list[Plot]:
             losses = _losses(rows, run)
             if len(losses) > 1:
                 found.setdefault(standing.setting.key, []).append((standing, losses))
-    return [_plot(f"history-{key}", curves) for key, curves in found.items()]
+    return section([_plot(f"history-{key}", curves) for key, curves in found.items()], most)
 
 
 def _losses(rows: Gathered, run: Outcome) -> list[float]:
@@ -56,6 +56,7 @@ def _plot(key: str, curves: list[tuple[Standing, list[float]]]) -> Plot:
         key,
         "Training loss",
         setting.name,
+        setting.dataset,
         f"Over {epochs} epochs: {told}.",
         axis.through("epoch", [float(i + 1) for i in range(epochs)]),
         axis.linear("loss on the private images", [*(v for _, of in shown for v in of), 0.0], 0.04),

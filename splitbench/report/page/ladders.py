@@ -9,19 +9,19 @@ from splitbench.core.threat import KNOWLEDGE
 from splitbench.report.ladder import falls
 from splitbench.report.page import axis
 from splitbench.report.page.gather import LEAK, METRIC, Gathered
-from splitbench.report.page.plot import Line, Mark, Plot
+from splitbench.report.page.plot import Line, Mark, Plot, Section, section
 from splitbench.report.page.standing import Standing, score
 
 NAMED = 6
 
 
-def plots(rows: Gathered, standings: list[Standing]) -> list[Plot]:
+def plots(rows: Gathered, standings: list[Standing], most: int) -> Section:
     fallen = falls(rows.outcomes, METRIC)
-    made = [_plot(f"ladder-{i}", rows, standing, fallen) for i, standing in enumerate(standings)]
-    return [plot for plot in made if plot is not None]
+    made = [_plot(f"ladder-{i}", standing, fallen) for i, standing in enumerate(standings)]
+    return section([plot for plot in made if plot is not None], most)
 
 
-def _plot(key: str, rows: Gathered, standing: Standing, fallen: dict[str, str]) -> Plot | None:
+def _plot(key: str, standing: Standing, fallen: dict[str, str]) -> Plot | None:
     """None if no attack was mounted at two rungs, on a defense that can be known."""
     if standing.verdict == "undefended":
         return None
@@ -57,6 +57,7 @@ def _plot(key: str, rows: Gathered, standing: Standing, fallen: dict[str, str]) 
         key,
         f"{standing.defense}, by what the attack knows of it",
         standing.setting.name,
+        standing.setting.dataset,
         f"{LEAK} recovered, {told}.",
         axis.names("knowledge of the defense", KNOWLEDGE),
         axis.linear(f"leakage, {LEAK}", [v for values in means.values() for _, v in values], 0.15, (-1.0, 1.0), 0.1),

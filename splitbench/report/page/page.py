@@ -19,12 +19,14 @@ from splitbench.bench.store import Store
 from splitbench.report.again import Command, Sources, again
 from splitbench.report.page import ablation, histories, ladders, pareto
 from splitbench.report.page.answer import RULE, answer
-from splitbench.report.page.extra import plans, scorecard, tables
+from splitbench.report.page.extra import heads, plans, scorecard, sides, tables
 from splitbench.report.page.gallery import PAIRS, gallery
 from splitbench.report.page.gather import LEAK, METRIC, Gathered, gather
 from splitbench.report.page.standing import COSTS, UTILITY, standings
+from splitbench.report.scorecard import counted, told
 
 PLOTS = 24  # of one section
+TABLES = 60  # of one recipe
 _HERE = Path(__file__).parent
 
 
@@ -60,10 +62,10 @@ def report(store: Path | str | None = None, *, gallery: int = PAIRS) -> Report:
     found = standings(rows)
     shown = _gallery(rows, found, gallery)
     sections = {
-        "pareto": [(rows.settings[key], plots) for key, plots in pareto.plots(found)],
-        "ablations": ablation.plots(rows),
-        "ladders": ladders.plots(rows, found),
-        "histories": histories.plots(rows, found),
+        "pareto": pareto.plots(found, PLOTS),
+        "ablations": ablation.plots(rows, PLOTS),
+        "ladders": ladders.plots(rows, found, PLOTS),
+        "histories": histories.plots(rows, found, PLOTS),
     }
     css, js = ((_HERE / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
     environment = Environment(
@@ -74,6 +76,8 @@ def report(store: Path | str | None = None, *, gallery: int = PAIRS) -> Report:
         lstrip_blocks=True,
     )
     runs = _runs(rows)
+    scored, unjudged = scorecard(rows, planned)
+    shown_tables = tables(rows, planned)
     made = environment.get_template("report.html").render(
         answer=answer(rows, found, not_run),
         rule=RULE,
@@ -85,8 +89,14 @@ def report(store: Path | str | None = None, *, gallery: int = PAIRS) -> Report:
         gallery=shown,
         shared=pareto.shared_costs(found),
         limit=PLOTS,
-        tables=tables(rows, planned),
-        scorecard=scorecard(rows),
+        most=TABLES,
+        tables=shown_tables,
+        scorecard=scored,
+        unjudged=unjudged,
+        heads=heads,
+        sides=sides,
+        counted=counted,
+        told=told,
         plans=planned,
         runs=runs,
         problems=list(dict.fromkeys(rows.problems)),

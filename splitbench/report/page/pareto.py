@@ -7,7 +7,7 @@ from itertools import groupby, pairwise
 
 from splitbench.report.page import axis
 from splitbench.report.page.gather import LEAK
-from splitbench.report.page.plot import Line, Mark, Plot
+from splitbench.report.page.plot import Line, Mark, Plot, Section, section
 from splitbench.report.page.standing import COSTS, UTILITY, Cost, Standing
 
 LABELS = 14  # of one plot; more would be a tangle
@@ -25,14 +25,13 @@ def front(points: Sequence[tuple[float, float]], more_is_better: bool) -> list[i
     return sorted(found, key=lambda i: points[i])
 
 
-def plots(standings: Iterable[Standing]) -> list[tuple[str, list[Plot]]]:
+def plots(standings: Iterable[Standing], most: int) -> Section:
     """For each setting that has a defense to compare: its plots."""
-    found: list[tuple[str, list[Plot]]] = []
-    for setting, group in groupby(standings, key=lambda s: s.setting):
+    found: list[Plot | None] = []
+    for _, group in groupby(standings, key=lambda s: s.setting):
         those = [s for s in group if s.leakage is not None]
-        made = [_plot(those, cost) for cost in (None, *COSTS)] if len(those) > 1 else []
-        found.append((setting.key, [plot for plot in made if plot is not None]))
-    return [(key, plots) for key, plots in found if plots]
+        found += [_plot(those, cost) for cost in (None, *COSTS)] if len(those) > 1 else []
+    return section([plot for plot in found if plot is not None], most)
 
 
 def _plot(standings: Sequence[Standing], cost: Cost | None) -> Plot | None:
@@ -73,6 +72,7 @@ def _plot(standings: Sequence[Standing], cost: Cost | None) -> Plot | None:
         f"pareto-{what.replace(' ', '-')}-{standings[0].setting.key}",
         f"Leakage against {'what is ' if what == 'sent' else ''}{what}",
         standings[0].setting.name,
+        standings[0].setting.dataset,
         f"{len(those)} defenses, undefended included. {LEAK} of the worst case runs from {min(leak):.3f} to "
         f"{max(leak):.3f}. On the front, where nothing is better in both: {', '.join(names[i] for i in on)}.",
         across,

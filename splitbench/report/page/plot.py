@@ -51,6 +51,7 @@ class Plot:
     key: str  # unique on the page
     title: str
     about: str  # the setting it is about
+    dataset: str  # what filters go by
     description: str  # the plot in words
     x: Axis
     y: Axis
@@ -63,6 +64,16 @@ class Plot:
     def svg(self) -> Markup:
         room = max((len(line.label) for line in self.lines if line.kind != "rule"), default=0)
         return _Canvas(self, min(WIDEST, room * LETTER + 10) if room else RIGHT).draw()
+
+
+@dataclass(frozen=True)
+class Section:
+    plots: tuple[Plot, ...]
+    left_out: int  # so many more would be too many
+
+
+def section(plots: Sequence[Plot], most: int) -> Section:
+    return Section(tuple(plots[:most]), len(plots[most:]))
 
 
 def tag(name: str, attributes: Mapping[str, Any], *inside: Any) -> Markup:
