@@ -73,14 +73,14 @@ class Sources:
         return {k: v for k, v in part.settings.items() if k not in usual or not _same(v, usual[k])}
 
 
-def again(cell: Mapping[str, Any], sources: Sources | None = None) -> Command:
-    """Of the cell of a training, or of an attack on a run that is there."""
+def again(cell: Mapping[str, Any], sources: Sources | None = None, run: str = "") -> Command:
+    """Of the cell of a training, or of an attack on a run that is there; its id, if it is known, is not worked out."""
     try:
         found = Cell.from_document(dict(cell))
     except (KeyError, TypeError, AttributeError):
         return Command("", "the row does not hold its whole recipe")
     known = sources or Sources()
-    return _train(found.run, known) if found.attack is None else _attack(found, known)
+    return _train(found.run, known) if found.attack is None else _attack(found, known, run or found.run.key)
 
 
 def _train(run: RunSpec, sources: Sources) -> Command:
@@ -103,14 +103,14 @@ def _train(run: RunSpec, sources: Sources) -> Command:
     return Command(shlex.join(["splitbench", "train", *said]), _caveat(parts, sources))
 
 
-def _attack(cell: Cell, sources: Sources) -> Command:
+def _attack(cell: Cell, sources: Sources, key: str) -> Command:
     assert cell.attack is not None
     assert cell.threat is not None
     run, attack = cell.run, cell.attack
     held = run.samples.auxiliary
     labels = bool(sources.declared("topologies", run.topology.name, "shares_labels"))
     usual = ThreatModel(labels=labels, architecture=True, auxiliary=held, queries=held, transcript=run.record)
-    said = ["--run", run.key, *_settings(attack, [attack], ATTACK, sources)]
+    said = ["--run", key, *_settings(attack, [attack], ATTACK, sources)]
     for f in fields(ThreatModel):
         value = getattr(cell.threat, f.name)
         if value != getattr(usual, f.name):

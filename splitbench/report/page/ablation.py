@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,16 +54,18 @@ def _size(panels: Mapping[tuple[str, str, bool], Sequence[Curve]], key: tuple[st
 def curves(rows: Gathered) -> list[Curve]:
     done = [o for o in rows.outcomes if o.status == "done" and (o.kind == "train" or rows.role(o) != "floor")]
     runs = {o.run: _leaves({"run": o.cell.get("run", {})}) for o in {o.run: o for o in done}.values()}
-    adversaries = {o.key: _leaves({k: v for k, v in o.cell.items() if k != "run"}) for o in done}
-    leaves = [(o, runs[o.run], adversaries[o.key]) for o in done]
+    known = {rows.identity_of.get(o.key, ""): o for o in done}
+    adversaries = {i: _leaves({k: v for k, v in o.cell.items() if k != "run"}) for i, o in known.items()}
     varying = [p for p in {**_varying(list(runs.values())), **_varying(list(adversaries.values()))} if p != _SEED]
+    numeric = {*_several(runs.values()), *_several(adversaries.values())}
+    quantities = [(i, path) for i, path in enumerate(varying) if path in numeric]
     groups: dict[tuple[str, Hashable], dict[float, list[Outcome]]] = {}
-    for o, run, adversary in leaves:
+    for o in done:
+        run, adversary = runs[o.run], adversaries[rows.identity_of.get(o.key, "")]
         values = tuple(run[p] if p in run else adversary.get(p) for p in varying)
-        for i, path in enumerate(varying):
+        for i, path in quantities:
             x = values[i]
-            # What an attack is set to says nothing of the task; a version is no quantity.
-            if _number(x) and not path.endswith(".version"):
+            if _number(x):
                 rest = (o.kind, *values[:i], *values[i + 1 :])
                 groups.setdefault((path, rest), {}).setdefault(float(x), []).append(o)  # type: ignore[arg-type]
     bases = {
@@ -100,6 +102,16 @@ def _varying(leaves: Sequence[Mapping[str, Hashable]]) -> dict[str, None]:
         for path, value in of.items():
             seen.setdefault(path, set()).add(value)
     return {path: None for path, several in seen.items() if len(several) > 1 or present[path] < len(leaves)}
+
+
+def _several(leaves: Iterable[Mapping[str, Hashable]]) -> set[str]:
+    """Paths with two numbers or more for the same attack, if they are about one. A version is no quantity."""
+    seen: dict[tuple[Hashable, str], set[Hashable]] = {}
+    for of in leaves:
+        for path, value in of.items():
+            if _number(value) and not path.endswith(".version"):
+                seen.setdefault((of.get("attack.name"), path), set()).add(value)
+    return {path for (_, path), several in seen.items() if len(several) > 1}
 
 
 def _number(value: object) -> bool:

@@ -67,11 +67,12 @@ def gallery(rows: Gathered, standings: Sequence[Standing], most: int = PAIRS) ->
     pairs.sort(key=lambda p: (p[0][1].role != "attack", -p[0][2].ranked[METRIC]))
     entries: list[Entry] = []
     without = size = seen = 0
+    here = set(rows.store.runs())
     for (standing, faced, outcome), of in pairs:
         if len(entries) >= most or size > BYTES:
             break
         seen += 1
-        strips = _strips(rows, outcome)
+        strips = _strips(rows, outcome) if outcome.run in here else ()
         if strips:
             size += sum(len(strip.picture) for strip in strips)
             entries.append(Entry(standing, faced, outcome, of, strips, not faced.seen.calibrated))

@@ -39,6 +39,7 @@ class Gathered:
     setting_of: Mapping[str, str]  # by run
     defense_of: Mapping[str, str]  # by run; the name by which it can be told from others of its setting
     attacker_of: Mapping[str, str]  # by outcome; likewise, with what it knows
+    identity_of: Mapping[str, str]  # by outcome; a digest of the attack, its threat model and its effort
     roles: Mapping[str, str]  # by the name of an attack
     problems: list[str] = field(default_factory=list)  # files, by name, and what is wrong with them
 
@@ -84,6 +85,7 @@ def gather(store: Store) -> Gathered:
         parts = {"defenses": run.get("defenses"), "protected": run.get("protected")}
         defended[o.run] = (key, digest([o.defense, parts]))
         defenses.setdefault(defended[o.run], (o.defense, parts))
+    attackers, identities = _attackers(outcomes, setting_of)
     names = distinct({key: (_title(o), document) for key, (o, document) in settings.items()})
     return Gathered(
         store,
@@ -91,13 +93,14 @@ def gather(store: Store) -> Gathered:
         {key: Setting(key, names[key], o.dataset, o.scale) for key, (o, _) in settings.items()},
         setting_of,
         _within(defenses, defended),
-        _attackers(outcomes, setting_of),
+        attackers,
+        identities,
         {label: o.role for label, o in {o.attack: o for o in outcomes if o.kind == "attack"}.items()},
         problems,
     )
 
 
-def _attackers(outcomes: Iterable[Outcome], setting_of: Mapping[str, str]) -> dict[str, str]:
+def _attackers(outcomes: Iterable[Outcome], setting_of: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Two versions of an attack, or two threat models, are two attackers even where their labels are the same."""
     found: dict[tuple[str, str], tuple[str, Any]] = {}
     which: dict[str, tuple[str, str]] = {}
@@ -106,7 +109,7 @@ def _attackers(outcomes: Iterable[Outcome], setting_of: Mapping[str, str]) -> di
             document = {part: o.cell.get(part) for part in ("attack", "threat", "effort")}
             which[o.key] = (setting_of[o.run], digest([o.attack, document]))
             found.setdefault(which[o.key], (o.adversary, document))
-    return _within(found, which)
+    return _within(found, which), {outcome: identity for outcome, (_, identity) in which.items()}
 
 
 def _within(found: Mapping[tuple[str, str], tuple[str, Any]], which: Mapping[str, tuple[str, str]]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,8 +56,16 @@ class Run:
 
 def report(store: Path | str | None = None, *, gallery: int = PAIRS) -> Report:
     """One self-contained HTML page about everything in a store."""
-    place = Store(store)
-    rows = gather(place)
+    collecting = gc.isenabled()
+    gc.disable()  # it would go through every row of a large store again and again, and find nothing to collect
+    try:
+        return _made(gather(Store(store)), gallery)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _made(rows: Gathered, gallery: int) -> Report:
     _missing_folders(rows)
     planned, not_run = plans(rows)
     found = standings(rows)
@@ -152,7 +161,7 @@ def _runs(rows: Gathered) -> list[Run]:
     for run, o in sorted(first.items(), key=lambda item: (order[rows.setting_of[item[0]]], item[1].seed, item[0])):
         setting = rows.settings[rows.setting_of[run]]
         attacks = tuple(
-            (rows.attacker_of[a.key], _became(a), again(a.cell, sources)) for a in rows.attacks_on.get(run, ())
+            (rows.attacker_of[a.key], _became(a), again(a.cell, sources, run)) for a in rows.attacks_on.get(run, ())
         )
         command = again({"run": o.cell.get("run")}, sources)
         name = "undefended" if o.defense == "none" else rows.defense_of[run]
