@@ -38,5 +38,7 @@ def report(
              "problems": list(made.problems)}
         )  # fmt: skip
         return
-    said = f"{made.rows} rows of {made.runs} runs, {made.pictures} galleries, {size / 1e6:.1f} MB"
+    pictures = "1 gallery" if made.pictures == 1 else f"{made.pictures} galleries"
+    large = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
+    said = f"{made.rows} rows of {made.runs} runs, {pictures}, {large}"
     out().print(f"[bold]{output}[/]  {said}", soft_wrap=True)

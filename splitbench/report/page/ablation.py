@@ -135,10 +135,11 @@ def _curve(
     bases = [_base(rows, o, undefended) for group in along.values() for o in group] if ".defense." in path else []
     base = float(np.mean([b for b in bases if b is not None])) if any(b is not None for b in bases) else None
     defended = ".defense." in path
-    name = rows.settings[rows.setting_of[first.run]].name
-    about = name if defended or not path.startswith("run.") else f"{first.dataset} · {first.model} · {first.scale}"
+    setting = rows.settings[rows.setting_of[first.run]].name
+    about = setting if defended or not path.startswith("run.") else f"{first.dataset} · {first.model} · {first.scale}"
     if not defended:
-        about += f" · {'undefended' if first.defense == 'none' else first.defense}"
+        name = first.defense.rpartition(" on ")[0] if path == "run.protected" else first.defense
+        about += f" · {'undefended' if name == 'none' else name}"
     data = {"dataset": first.dataset} | ({} if utility else {"attack": first.attack})
     return Curve(path, UTILITY if utility else first.adversary, utility, about, tuple(values), base, data)
 
@@ -153,6 +154,8 @@ def _base(rows: Gathered, outcome: Outcome, bases: Mapping[tuple[str, int], floa
 def said(path: str) -> str:
     """`run.defense.seal.settings.omega` as a person says it: omega of seal."""
     *where, name = [p for p in path.split(".") if p not in ("run", "defense", "settings", "training", "threat")]
+    if name == "protected":
+        return "protected clients"
     if where == ["samples"]:
         return f"{name} samples"
     return f"{name} of {'the attack' if where == ['attack'] else ' '.join(where)}" if where else name

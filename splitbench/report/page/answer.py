@@ -35,7 +35,9 @@ def _lead(every: Sequence[Standing], defended: Sequence[Standing]) -> str:
     if not defended:
         return _undefended(every)
     if not holds and not leaks:
-        return f"No verdict yet: no attack that is known to work undefended was mounted on {_names(defended)}."
+        count = len({s.defense for s in defended})
+        none = "the defense tried was not" if count == 1 else f"none of the {_number(count)} defenses tried was"
+        return f"No verdict yet: {none} faced by an attack that is known to work where nothing defends."
     if not leaks:
         return f"{_names(holds)} {_verb(holds, 'hold')} against every calibrated attack mounted here."
     if holds:
@@ -143,13 +145,18 @@ def _loss(standing: Standing, base: Standing | None) -> float | None:
 
 
 def _names(standings: Sequence[Standing]) -> str:
-    """Each with the data sets it is so on."""
+    """With the data sets they are so on: `a and b on mnist, c on mnist and cifar10`."""
     where: dict[str, dict[str, None]] = {}
     for s in standings:
         where.setdefault(s.defense, {})[s.setting.dataset] = None
-    said = [f"{name} on {' and '.join(places)}" for name, places in where.items()]
-    if len(said) > NAMED:
-        said = [*said[:NAMED], f"{_number(len(said) - NAMED)} more"]
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name, places in where.items():
+        alike.setdefault(tuple(places), []).append(name)
+    return ", ".join(f"{_listed(names)} on {_listed(places)}" for places, names in alike.items())
+
+
+def _listed(names: Sequence[str]) -> str:
+    said = [*names[:NAMED], f"{_number(len(names) - NAMED)} more"] if len(names) > NAMED + 1 else list(names)
     return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
 
 

@@ -129,7 +129,8 @@ def _recovered(rows: Gathered, outcome: Outcome) -> Images | None:
         with safe_open(path, framework="numpy") as file:
             if "inputs" not in file.keys():  # noqa: SIM118
                 return None
-            x = file.get_slice("inputs")[:STORED].astype(np.float64)
+            stored = file.get_slice("inputs")
+            x = stored[: min(STORED, stored.get_shape()[0])].astype(np.float64)
     except (OSError, SafetensorError, ValueError, TypeError) as error:
         _tell(rows, path, error)
         return None
