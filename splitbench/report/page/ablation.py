@@ -16,6 +16,7 @@ from splitbench.report.page import axis
 from splitbench.report.page.gather import LEAK, Gathered, flat
 from splitbench.report.page.plot import Line, Mark, Plot, Section
 from splitbench.report.page.standing import UTILITY, score
+from splitbench.report.page.standing import utility as utility_of
 
 NAMED = 6  # lines with a label; the others have the hover and the table
 _SEED = "run.seed"
@@ -69,9 +70,9 @@ def curves(rows: Gathered) -> list[Curve]:
                 rest = (o.kind, *values[:i], *values[i + 1 :])
                 groups.setdefault((path, rest), {}).setdefault(float(x), []).append(o)  # type: ignore[arg-type]
     bases = {
-        (rows.setting_of[o.run], o.seed): s.value
+        (rows.setting_of[o.run], o.seed): v
         for o in done
-        if o.kind == "train" and o.defense == "none" and (s := o.score(UTILITY)) is not None
+        if o.kind == "train" and o.defense == "none" and (v := utility_of(o)) is not None
     }
     found = [_curve(rows, path, along, bases) for (path, _), along in groups.items() if len(along) > 1]
     return [curve for curve in found if len(curve.values) > 1]
@@ -128,7 +129,7 @@ def _curve(
     utility = first.kind == "train"
     values = []
     for x in sorted(along):
-        scores = [s.value if utility and (s := o.score(UTILITY)) else None if utility else score(o) for o in along[x]]
+        scores = [utility_of(o) if utility else score(o) for o in along[x]]
         known = np.array([v for v in scores if v is not None])
         if len(known) and len(known) == len(scores):
             values.append((x, float(known.mean()), half_width(known)))

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 
 from splitbench.bench.outcome import Outcome
 from splitbench.report.page.gather import LEAK, METRIC, Gathered
-from splitbench.report.page.standing import Faced, Standing
+from splitbench.report.page.standing import Faced, Standing, score
 
 PAIRS = 36  # of attack and defense
 ACROSS = 8  # images of each
@@ -60,7 +60,7 @@ def gallery(rows: Gathered, standings: Sequence[Standing], most: int = PAIRS) ->
     found: dict[tuple[int, str], list[tuple[Standing, Faced, Outcome]]] = {}
     for place, standing in enumerate(standings):
         for faced in standing.faced:
-            done = [o for o in faced.outcomes if o.status == "done" and o.score(METRIC) is not None]
+            done = [o for o in faced.outcomes if score(o) is not None]
             if not (standing.verdict == "undefended" and all(o.key in beside for o in done)):
                 found.setdefault((place, faced.attack), []).extend((standing, faced, o) for o in done)
     pairs = [(max(group, key=lambda g: g[2].ranked[METRIC]), _of(group)) for group in found.values() if group]
@@ -90,11 +90,11 @@ def _of(group: Sequence[tuple[Standing, Faced, Outcome]]) -> str:
 
 def _strips(rows: Gathered, outcome: Outcome) -> tuple[Strip, ...]:
     recovered, originals = _recovered(rows, outcome), _originals(rows, outcome)
-    score = outcome.score(METRIC)
-    if recovered is None or originals is None or score is None:
+    scored = outcome.score(METRIC)
+    if recovered is None or originals is None or scored is None:
         return ()
-    count = min(len(recovered), len(originals), len(score.values) or len(recovered))
-    values = score.values[:count]
+    count = min(len(recovered), len(originals), len(scored.values) or len(recovered))
+    values = scored.values[:count]
     order = np.argsort(-np.array(values), kind="stable")[:ACROSS] if values else np.arange(min(count, ACROSS))
 
     def strip(name: str, images: Images, alt: str, scores: Sequence[float] = ()) -> Strip:
@@ -136,8 +136,8 @@ def _recovered(rows: Gathered, outcome: Outcome) -> Images | None:
         return None
     if x.ndim != 4 or x.shape[1] not in (1, 3):
         return None
-    score = outcome.score(METRIC)
-    if score is not None and score.readout == "minmax":
+    scored = outcome.score(METRIC)
+    if scored is not None and scored.readout == "minmax":
         low, high = (f(axis=(1, 2, 3), keepdims=True) for f in (x.min, x.max))
         x = np.where(high > low, (x - low) / np.maximum(high - low, 1e-12), x)
     pixels: Images = (np.nan_to_num(x).clip(0, 1) * 255).round().astype(np.uint8).transpose(0, 2, 3, 1)

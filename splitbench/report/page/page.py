@@ -23,7 +23,7 @@ from splitbench.report.page.answer import RULE, answer
 from splitbench.report.page.extra import heads, plans, scorecard, sides, tables
 from splitbench.report.page.gallery import PAIRS, gallery
 from splitbench.report.page.gather import LEAK, METRIC, Gathered, gather
-from splitbench.report.page.standing import COSTS, UTILITY, standings
+from splitbench.report.page.standing import COSTS, UTILITY, score, standings
 from splitbench.report.scorecard import counted, told
 
 PLOTS = 24  # of one section
@@ -170,7 +170,7 @@ def _runs(rows: Gathered) -> list[Run]:
 
 
 def _became(o: Outcome) -> str:
-    score = o.score(METRIC)
+    value = score(o)
     if o.status != "done":
         return f"{o.status}: {o.reason}"
-    return f"{LEAK} {score.value:.3f}" if score is not None else "done"
+    return f"{LEAK} {value:.3f}" if value is not None else f"done, without {LEAK}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from splitbench.bench.certificate import Certificate
-from splitbench.bench.outcome import Outcome
+from splitbench.bench.outcome import Outcome, Score
 from splitbench.report.interval import half_width
 from splitbench.report.page.axis import short
 from splitbench.report.page.gather import METRIC, Gathered, Setting
@@ -174,8 +175,12 @@ def _faced(rows: Gathered, name: str, mounted: tuple[Outcome, ...]) -> Faced:
 
 
 def score(outcome: Outcome | None) -> float | None:
-    found = outcome.score(METRIC) if outcome is not None and outcome.status == "done" else None
-    return found.value if found is not None else None
+    """Its leakage; None if there is none, or none that is a number."""
+    return _finite(outcome.score(METRIC)) if outcome is not None and outcome.status == "done" else None
+
+
+def _finite(score: Score | None) -> float | None:
+    return score.value if score is not None and math.isfinite(score.value) else None
 
 
 def _floor(rows: Gathered, outcome: Outcome) -> float | None:
@@ -191,8 +196,12 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return float(np.mean(known)) if known and len(known) == len(values) else None
 
 
+def utility(outcome: Outcome) -> float | None:
+    return _finite(outcome.score(UTILITY)) if outcome.status == "done" else None
+
+
 def _utility(trainings: Sequence[Outcome]) -> Mean | None:
-    scores = [s.value for o in trainings if (s := o.score(UTILITY)) is not None]
+    scores = [v for o in trainings if (v := utility(o)) is not None]
     if not scores or len(scores) < len(trainings):
         return None
     return Mean(float(np.mean(scores)), half_width(np.array(scores)), len(scores))
@@ -201,7 +210,7 @@ def _utility(trainings: Sequence[Outcome]) -> Mean | None:
 def _leakage(rows: Gathered, runs: Sequence[Sequence[Outcome]]) -> Mean | None:
     each = []
     for run in runs:
-        mounted = [o for o in run if o.kind == "attack" and rows.role(o) == "attack"]
+        mounted = [o for o in run if o.kind == "attack" and rows.role(o) == "attack" and score(o) is not None]
         if mounted and (values := worst(mounted, METRIC).values):
             each.append(np.array(values))
     if not each:
