@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -157,16 +158,17 @@ def _text(value: Any) -> str:
     """As the command line reads it back: YAML, where a word with an `e` may be a number too."""
     if not isinstance(value, str):
         return json.dumps(value)
+    quoted = yaml.safe_dump(value, default_style='"', width=math.inf).rstrip("\n")
     try:
         float(value)
     except ValueError:
         pass
     else:
-        return json.dumps(value)
+        return quoted
     try:
-        return value if yaml.safe_load(value) == value else json.dumps(value)
+        return value if yaml.safe_load(value) == value else quoted
     except yaml.YAMLError:
-        return json.dumps(value)
+        return quoted
 
 
 def _caveat(parts: Sequence[Part], sources: Sources) -> str:
