@@ -26,7 +26,7 @@ from splitbench.report.again import ATTACK, TRAIN, _text, again
 Parse = Callable[[str], Cell]
 
 
-class Planned(Exception):
+class PlannedError(Exception):
     """Stops a command where it would begin to work."""
 
 
@@ -36,13 +36,13 @@ def parse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Parse:
     monkeypatch.setenv("SPLITBENCH_STORE", str(tmp_path / "runs"))
 
     def stop(cells: list[Cell], *_: Any, **__: Any) -> None:
-        raise Planned(cells[-1])
+        raise PlannedError(cells[-1])
 
     monkeypatch.setattr(calls, "run_cells", stop)
 
     def read(line: str) -> Cell:
         monkeypatch.setattr(sys, "argv", shlex.split(line))
-        with pytest.raises(Planned) as found:
+        with pytest.raises(PlannedError) as found:
             main()
         cell = found.value.args[0]
         assert isinstance(cell, Cell)

@@ -75,7 +75,7 @@ def _price(every: Sequence[Standing], defended: Sequence[Standing]) -> str:
         ratio = chosen.costs["bytes_up"] / base.costs["bytes_up"]
         said.append("sends as many bytes" if abs(ratio - 1) < 0.005 else f"sends {ratio:.2f} times the bytes")
     which = "The cheapest that holds" if holds else "The one that hides most"
-    alone = len({s.defense for s in holds or leaks}) == 1 and len(priced) == 1
+    alone = len(holds) + len(leaks) == 1
     head = "It" if alone else f"{which}, {chosen.defense} on {chosen.setting.dataset},"
     tail = f"; {_said(chosen)}" if holds or not alone else ""
     return f"{head} {' and '.join(said)}{tail}."

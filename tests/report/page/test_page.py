@@ -238,8 +238,6 @@ def test_a_report_never_loads_torch(store: Path, tmp_path: Path) -> None:
 
 CSS = Path(report.__code__.co_filename).parent / "report.css"
 THEMES = re.findall(r"\{([^{}]*--paper:[^{}]*)\}", CSS.read_text(encoding="utf-8"))
-    r"\{([^{}]*--paper:[^{}]*)\}", (Path(report.__code__.co_filename).parent / "report.css").read_text()
-)
 
 
 @pytest.mark.parametrize("theme", THEMES)
