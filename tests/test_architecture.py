@@ -15,7 +15,7 @@ ALLOWED = {
     # The allocation and partition of samples are the runner's; everything else of a plug-in is reached by name.
     "bench": {"core", "bench", "data", ""},
     # What a periodic function is worth to SEAL is told by SEAL's own functions.
-    "report": {"core", "bench", "report", "defenses"},
+    "report": {"core", "bench", "report", "defenses", ""},
     "cli": {"core", "bench", "report", "cli", "data", ""},
 }
 TORCH_FREE = ("report", "cli", "bench/store.py", "bench/outcome.py", "bench/plan.py", "bench/recipes.py",
