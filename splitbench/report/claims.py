@@ -15,7 +15,7 @@ from splitbench.bench.paper import Paper, load
 from splitbench.bench.store import Store
 from splitbench.core import registry
 from splitbench.core.errors import SplitbenchError, nearest
-from splitbench.report.bootstrap import Difference, difference
+from splitbench.report.bootstrap import FEWEST, Difference, difference
 from splitbench.report.damage import damage_notes
 from splitbench.report.measured import Measured, Rows
 
@@ -152,7 +152,7 @@ def _compared(c: Comparison, paper: Paper, rows: Rows, further: Sequence[Paper])
         verdict, why = _verdict(c, found), ""
         doubts = [m.doubt for m in measured if m.doubt]
         if not found.varies:
-            verdict, why = "not separable", "a single value: nobody knows how sure it is"
+            verdict, why = "not separable", f"fewer than {FEWEST} values: nobody knows how sure they are"
         elif verdict == "holds" and doubts and _protects(c, left):
             verdict, why = "uncalibrated", f"cannot show that the defense protects; {doubts[0]}"
         judged.append(Judged(about, relation, verdict, why, found, own, keys))

@@ -163,5 +163,5 @@ def flattened(document: Any, place: str = "") -> dict[str, Any]:
     elif isinstance(document, list) and document:
         items = [(f"{place}[{i}]", value) for i, value in enumerate(document)]
     else:
-        return {place: document}
+        return {place: document} if place else {}
     return {inner: value for key, item in items for inner, value in flattened(item, key).items()}
