@@ -64,9 +64,11 @@ def coordinates(outcome: Outcome) -> dict[str, str]:
 class Rows:
     """The rows of a recipe, found by where they stand."""
 
-    def __init__(self, outcomes: Sequence[Outcome], everything: Iterable[Outcome], seeds: Sequence[int] = ()) -> None:
+    def __init__(self, outcomes: Sequence[Outcome], everything: Iterable[Outcome], seeds: Sequence[int] = (),
+                 gap: str = "not run") -> None:  # fmt: skip
         self.by_key = {o.key: o for o in everything}
         self.seeds = tuple(seeds)  # that were planned
+        self.gap = gap  # what is said where there is nothing
         self._at = [(coordinates(o), o) for o in outcomes]
         self._indexes: dict[tuple[str, ...], dict[tuple[str, ...], list[Outcome]]] = {}
 
@@ -104,7 +106,7 @@ class Rows:
 
     def _measured(self, found: Sequence[Outcome], metric: str) -> Measured:
         if not found:
-            return Measured(metric, note="not run")
+            return Measured(metric, note=self.gap)
         keys, dataset = tuple(o.key for o in found), found[0].dataset
 
         def without(note: str) -> Measured:

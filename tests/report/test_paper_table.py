@@ -102,7 +102,11 @@ def test_the_best_defense_keeps_the_most_accuracy(tmp_path: Path) -> None:
     made = paper_table("seal/table1", store=tmp_path)
     assert [v.mark for v in made.values.values() if v.at["protected"] == "10"] == ["best", "", "", ""]
     assert cells(made, "no-defense") == ["94.6 [94.6]"] * 4, "undefended is undefended whatever is in the column"
-    assert cells(made, "7-clients")[0] == "not run [93.7]"
+    assert cells(made, "7-clients")[0] == "– [93.7]", "all that was planned is run"
+    assert "– not planned at this scale: 16 of 24 values" in made.notes
+    rows.keys.append("to come")
+    rows.plan("seal/table1")
+    assert cells(paper_table("seal/table1", store=tmp_path), "7-clients")[0] == "not run [93.7]"
 
 
 def test_every_gap_is_seen_and_told(tmp_path: Path) -> None:
@@ -165,7 +169,18 @@ def test_omegas_are_columns(tmp_path: Path) -> None:
         rows.attack("fsha", omega, defense="seal", settings={"omega": omega})
     rows.plan("seal/table5")
     made = paper_table("seal/table5", store=tmp_path, metric="ssim", where={"dataset": "cifar10"}, side="ours")
-    assert [c.split(" ±")[0] for c in cells(made, "FSHA")] == ["100.0", "90.0", "40.0", "not run"]
+    assert [c.split(" ±")[0] for c in cells(made, "FSHA")] == ["100.0", "90.0", "40.0", "–"]
+
+
+def test_the_papers_values_are_not_lent_to_another_question(tmp_path: Path) -> None:
+    rows = Rows(tmp_path)
+    rows.attack("unsplit", 0.3, defense="seal", settings={"omega": 0.9})
+    rows.plan("seal/table2")
+    made = paper_table("seal/table2", store=tmp_path, where={"omega": "0.9", "dataset": "cifar10"}, metric="ssim")
+    assert cells(made, "UnSplit")[0].startswith("30.0")
+    assert cells(made, "UnSplit")[0].endswith("[–]"), "the paper's 10.9 is about 0.7"
+    assert cells(paper_table("seal/table2", side="paper", metric="psnr"), "UnSplit") == ["–"] * 4
+    assert not paper_table("seal/table1", side="paper", metric="mcc").paper.percent
 
 
 class Heads(HTMLParser):
