@@ -71,6 +71,7 @@ def tables(
     paper_only: bool = False,
     ours_only: bool = False,
 ) -> Sequence[HasSheet]:
+    from splitbench.bench import recipes
     from splitbench.report.paper_table import layout_of, paper_table
     from splitbench.report.table import table as make
 
@@ -82,6 +83,9 @@ def tables(
         wanted[key] = value
     if (paper_only or ours_only) and (recipe is None or rows or cols):
         raise SplitbenchError("--paper-only and --ours-only are about the table of a recipe, in its paper's layout")
+    if recipe is not None and recipe.endswith((".yaml", ".yml")):
+        named, file = recipes.find(recipe)
+        recipe = str(file) if named not in recipes.names() else named
     layout = layout_of(recipe, store, scale) if recipe is not None and not (rows or cols) else None
     if layout is not None or paper_only or ours_only:
         side = "paper" if paper_only else "ours" if ours_only else "both"

@@ -12,6 +12,7 @@ from typing import Literal
 from splitbench.bench import recipes
 from splitbench.bench.claim import At, Claim, Comparison
 from splitbench.bench.paper import Paper, load
+from splitbench.bench.plan import SCALES
 from splitbench.bench.store import Store
 from splitbench.core import registry
 from splitbench.core.errors import SplitbenchError, nearest
@@ -76,6 +77,8 @@ def claims(
     what: str | None = None, *, store: Path | str | None = None, scale: str = "desk"
 ) -> tuple[list[Scored], list[str]]:
     """Every claim of a paper (`seal`), of a recipe (`seal/table2`), or of all recipes, and what could not be read."""
+    if scale not in SCALES:
+        raise SplitbenchError(f"no scale named '{scale}'{nearest(scale, SCALES)}")
     place = Store(store)
     outcomes, damaged = place.outcomes()
     notes = damage_notes(place, damaged, outcomes)

@@ -196,6 +196,7 @@ def test_exit_codes_and_formats(splitbench: Command, tmp_path: Path) -> None:
         out = splitbench("claims", "seal/table2", "--store", tmp_path, "--format", form).out
         assert "withstands" in out
     assert splitbench("claims", "seal/table2", "--store", tmp_path, "--format", "md").code == 2
+    assert "did you mean 'desk'?" in splitbench("claims", "seal/table2", "--scale", "desc").err
 
 
 @pytest.mark.parametrize(
@@ -209,18 +210,22 @@ def test_bad_questions(splitbench: Command, what: str, said: str) -> None:
 
 PROBE = """
 import sys
-sys.argv = ["splitbench", *{arguments!r}]
 from splitbench.cli.main import main
-try:
-    main()
-except SystemExit as end:
-    assert not end.code, end.code
-assert "torch" not in sys.modules and "pandas" not in sys.modules, "loaded"
+for command in {commands!r}:
+    sys.argv = ["splitbench", *command]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, (command, end.code)
+    assert "torch" not in sys.modules and "pandas" not in sys.modules, command
 """
 
 
-@pytest.mark.parametrize("command", [["claims", "seal"], ["table", "seal/table2"], ["table"]])
-def test_neither_claims_nor_table_load_torch(tmp_path: Path, command: list[str]) -> None:
+def test_nothing_that_reads_the_store_loads_torch(tmp_path: Path) -> None:
     filled(tmp_path)
-    script = PROBE.format(arguments=[*command, "--store", str(tmp_path)])
+    store = ["--store", str(tmp_path)]
+    run = "cifar10-seal"
+    commands = [["claims", "seal"], ["table", "seal/table2"], ["table"], ["diff", "cifar10-none", run],
+                ["checklist", run], ["export", run, "--to", str(tmp_path / "x.zip")]]  # fmt: skip
+    script = PROBE.format(commands=[[*command, *store] for command in commands])
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60, capture_output=True)
