@@ -152,7 +152,7 @@ def _difference(found: Sequence[Outcome]) -> str:
     if len(found) < 2:
         return ""
     flat = [flattened(o.cell) for o in found]
-    for place in flat[0].keys() | set().union(*flat[1:]):
+    for place in sorted({place for one in flat for place in one}):
         if place != "run.seed" and len({json.dumps(one.get(place)) for one in flat}) > 1:
             return place
     return "nothing but their key" if len({o.seed for o in found}) < len(found) else ""

@@ -25,6 +25,7 @@ from tests.conftest import Command
 from tests.report._rows import Rows, values
 from tests.report.test_claims import SEAL, filled
 
+RESULTS = Path(__file__).parents[2] / "results"
 LAID_OUT = [f"seal/table{n}" for n in (1, 2, 3, 5, 6)]
 
 
@@ -238,7 +239,9 @@ def test_the_latex_compiles_as_it_is(tmp_path: Path) -> None:
         paper_table("seal/table2", store=tmp_path / "odd"),
         scorecard(claims("seal/table2", store=tmp_path / "store")[0]),
     ]
-    body = "\n\\clearpage\n".join(map(render.latex, shown))
+    committed = [path.read_text(encoding="utf-8") for path in sorted(RESULTS.rglob("*.tex"))]
+    assert committed
+    body = "\n\\clearpage\n".join([*map(render.latex, shown), *committed])
     document = "\\documentclass{article}\n\\usepackage{booktabs,graphicx,array}\n\\begin{document}\n"
     (tmp_path / "t.tex").write_text(document + body + "\\end{document}\n", encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
@@ -255,6 +258,17 @@ def test_a_recipe_of_ones_own_keeps_its_layout_in_the_store(splitbench: Command,
     rows.plan("mine", paper=block)
     said = splitbench("table", "mine", "--store", tmp_path, "--format", "markdown")
     assert "| FSHA | 30.0 ±1.8 [–] |" in said.out
+
+
+def test_numbers_that_are_keys_come_back_from_the_store(splitbench: Command, tmp_path: Path) -> None:
+    rows = Rows(tmp_path)
+    rows.train(0.9, clients=10, defense="seal", protected=7)
+    block = {"where": {"metric": "accuracy", "defense": "seal"}, "rows": ["protected"], "columns": ["omega"],
+             "names": {"protected": {7: "seven"}, "omega": {0.5: "half"}}, "axes": ["protected", "omega"],
+             "values": {7: {0.5: 0.8}}}  # fmt: skip
+    rows.plan("mine", paper=block)
+    said = splitbench("table", "mine", "--store", tmp_path, "--format", "markdown")
+    assert "| seven | – [0.800] |" in said.out, said.err
 
 
 def test_bad_questions(splitbench: Command, tmp_path: Path) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from splitbench.bench.store import Store
 from splitbench.core.errors import SplitbenchError
-from splitbench.report.pages import pages
+from splitbench.report import render
+from splitbench.report.pages import pages, shown
 from tests.conftest import Command
 from tests.report.test_claims import filled
 
@@ -18,6 +20,14 @@ RESULTS = Path(__file__).parents[2] / "results"
 @pytest.mark.parametrize("name", sorted(pages(RESULTS)))
 def test_a_committed_page_is_what_the_rows_say(name: str) -> None:
     assert (RESULTS / name).read_text(encoding="utf-8") == pages(RESULTS)[name]
+
+
+@pytest.mark.parametrize(("recipe", "scale"), Store(RESULTS).plans())
+def test_a_committed_table_renders_in_every_format(recipe: str, scale: str) -> None:
+    for sheet in shown(recipe, RESULTS, scale):
+        for form, write in render.WRITERS.items():
+            assert len(write(sheet)) > 200, form
+        json.dumps(render.data(sheet), allow_nan=False)
 
 
 def test_there_are_results() -> None:
