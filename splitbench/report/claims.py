@@ -156,7 +156,8 @@ def _compared(c: Comparison, paper: Paper, rows: Rows, further: Sequence[Paper])
         doubts = [m.doubt for m in measured if m.doubt]
         if not found.varies:
             verdict, why = "not separable", f"fewer than {FEWEST} values: nobody knows how sure they are"
-        elif verdict == "holds" and doubts and _protects(c, left):
+        elif doubts and _protects(c, left) and (verdict == "holds" or right == "twin"):
+            # Nor does it fail beside a twin that the attack did not recover: both may be what guessing gives.
             verdict, why = "uncalibrated", f"cannot show that the defense protects; {doubts[0]}"
         judged.append(Judged(about, relation, verdict, why, found, own, keys))
     return judged

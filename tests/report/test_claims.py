@@ -85,6 +85,9 @@ def test_a_weak_attack_cannot_show_that_a_defense_protects(rows: Rows) -> None:
     assert "cannot show that the defense protects; uncalibrated: undefended, fsha reaches an SSIM of 0.400" in told(
         scored.deciding
     )
+    pair(rows, "fora", 0.2, 0.2, bar=0.7)
+    guessing = claim(rows, {"attack": "fora"}, **{"is": "below", "factor": 0.25, "right": "twin"})
+    assert guessing.verdict == "uncalibrated", "as little with the defense as without shows no failure of it"
     assert claim(rows, {"attack": "fsha"}, **{"is": "above", "right": 0.01}).verdict == "holds", "it shows a leak"
     assert claim(rows, {"attack": "fsha"}, **{"is": "below", "right": 0.01}).verdict == "fails", "and a failure"
 
