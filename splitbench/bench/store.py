@@ -145,10 +145,11 @@ class Store:
         if not path.is_file():
             return None
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            assert isinstance(found["cells"], list)
-        except (ValueError, KeyError, TypeError, AssertionError) as error:
-            raise SplitbenchError(f"{path} cannot be read; `splitbench run {name}` writes it again") from error
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or not isinstance(found.get("cells"), list):
+            raise SplitbenchError(f"{path} cannot be read; `splitbench run {name}` writes it again")
         return found
 
     def plans(self) -> list[tuple[str, str]]:

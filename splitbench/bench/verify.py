@@ -9,6 +9,7 @@ import stat
 import tempfile
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -53,9 +54,7 @@ def verify(path: Path, expect: str = "", table: Callable[[Path, str, str], str] 
         raise SplitbenchError(f"{path} is no zip that can be read: {error}") from error
     with archive:
         unsafe = [problem for info in archive.infolist() if (problem := _unsafe(info))]
-        names = archive.namelist()
-        unsafe += [f"'{name}' is in it twice" for name in {n for n in names if names.count(n) > 1}] if len(
-            set(names)) < len(names) else []  # fmt: skip
+        unsafe += [f"'{name}' is in it twice" for name, times in Counter(archive.namelist()).items() if times > 1]
         if unsafe:
             raise SplitbenchError(f"{path} is refused: {'; '.join(sorted(unsafe))}")
         found = Verified(path)
@@ -87,15 +86,14 @@ def _unsafe(info: zipfile.ZipInfo) -> str:
 
 def _manifest(archive: zipfile.ZipFile, found: Verified) -> Mapping[str, Any]:
     try:
-        if archive.getinfo(MANIFEST).file_size > _MANIFEST_LIMIT:
-            raise ValueError("too large")
-        text = archive.read(MANIFEST)
+        text = archive.read(MANIFEST) if archive.getinfo(MANIFEST).file_size <= _MANIFEST_LIMIT else b""
         manifest = json.loads(text)
-        assert isinstance(manifest["files"], dict)
-        assert all(isinstance(f["sha256"], str) and isinstance(f["size"], int) for f in manifest["files"].values())
-        form = manifest["format"]
-    except (KeyError, ValueError, TypeError, AssertionError, zipfile.BadZipFile) as error:
+        form, files = manifest["format"], manifest["files"]
+        promised = [(f["sha256"], f["size"]) for f in files.values()]
+    except (KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
         raise SplitbenchError(f"{found.path} has no manifest of `splitbench export` that can be read") from error
+    if not all(isinstance(digest, str) and isinstance(size, int) for digest, size in promised):
+        raise SplitbenchError(f"{found.path} has no manifest of `splitbench export` that can be read")
     if form != FORMAT:
         raise SplitbenchError(f"{found.path} has format {form}, this version of splitbench reads {FORMAT}")
     found.digest = hashlib.sha256(text).hexdigest()
