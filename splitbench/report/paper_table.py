@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from splitbench.bench import recipes
-from splitbench.bench.axis import check_axis
+from splitbench.bench.axis import KINDS, check_axis, check_value
 from splitbench.bench.outcome import Outcome
 from splitbench.bench.paper import Paper, load, of_plan
 from splitbench.bench.store import Store
@@ -157,7 +157,7 @@ def _narrowed(paper: Paper, metric: str, where: Mapping[str, str]) -> Paper:
     asked = {**where, **({"metric": metric} if metric else {})}
     names, fixed = dict(paper.names), dict(paper.where)
     for axis, value in asked.items():
-        if wrong := check_axis(axis, ""):
+        if wrong := check_axis(axis, "") or (check_value(axis, value, "") if axis in KINDS else []):
             raise SplitbenchError(wrong[0].what)
         if axis in (*paper.rows, *paper.columns):
             names[axis] = {value: names[axis].get(value, value)}

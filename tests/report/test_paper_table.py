@@ -281,6 +281,9 @@ def test_bad_questions(splitbench: Command, tmp_path: Path) -> None:
         (("seal/table3",), "--paper-only shows what the paper prints"),
         (("seal/table2", "--where", "datset=mnist"), "did you mean 'dataset'?"),
         (("seal/table2", "--where", "dataset"), "--where takes key=value"),
+        (("seal/table2", "--where", "dataset=mnits"), "no data set named 'mnits'; did you mean 'mnist'?"),
+        (("seal/table2", "--metric", "sim"), "no metric named 'sim'; did you mean 'ssim'?"),
+        (("--metric", "sim"), "no metric named 'sim'; did you mean 'ssim'?"),
         (("seal/table2", "--scale", "smoke"), "at scale desk, not smoke"),
     ):
         answer = splitbench("table", *arguments, "--store", tmp_path)

@@ -17,9 +17,12 @@ from tests.report.test_claims import filled
 RESULTS = Path(__file__).parents[2] / "results"
 
 
-@pytest.mark.parametrize("name", sorted(pages(RESULTS)))
+MADE = pages(RESULTS)
+
+
+@pytest.mark.parametrize("name", sorted(MADE))
 def test_a_committed_page_is_what_the_rows_say(name: str) -> None:
-    assert (RESULTS / name).read_text(encoding="utf-8") == pages(RESULTS)[name]
+    assert (RESULTS / name).read_text(encoding="utf-8") == MADE[name]
 
 
 @pytest.mark.parametrize(("recipe", "scale"), Store(RESULTS).plans())
