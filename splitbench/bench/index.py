@@ -106,7 +106,7 @@ def _read_files(paths: Sequence[Path]) -> tuple[list[Outcome], list[Failed]]:
         found = [read(path) for path in paths]
     else:
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            found = list(pool.map(read, paths, chunksize=16))
+            found = list(pool.map(read, paths))
     failed = [(path, one) for path, one in zip(paths, found, strict=True) if isinstance(one, str)]
     return [one for one in found if not isinstance(one, str)], failed
 

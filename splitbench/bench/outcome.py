@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -108,7 +108,7 @@ class Outcome:
         pq.write_table(pa.Table.from_pylist([row], schema=SCHEMA), path)
 
     @classmethod
-    def read(cls, path: Path) -> Outcome:
+    def read(cls, path: Path | BinaryIO) -> Outcome:
         """Raises `ValueError` for a file that is not an outcome of this schema."""
         # One small file at a time: threads and memory maps cost more than they save.
         table = pq.ParquetFile(path).read(use_threads=False)

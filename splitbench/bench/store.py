@@ -58,7 +58,7 @@ class Store:
 
     def get(self, key: str) -> Outcome | None:
         """The outcome of a cell, or None if there is none that can be read."""
-        path = self._outcomes / f"{key}.parquet"
+        path = self.outcome_file(key)
         if not path.is_file():
             return None
         try:
@@ -66,8 +66,11 @@ class Store:
         except (OSError, ValueError):
             return None  # damaged: run the cell again; `outcomes` reports it
 
+    def outcome_file(self, key: str) -> Path:
+        return self._outcomes / f"{key}.parquet"
+
     def put(self, outcome: Outcome) -> None:
-        self._write(self._outcomes / f"{outcome.key}.parquet", outcome.write)
+        self._write(self.outcome_file(outcome.key), outcome.write)
 
     def outcomes(self) -> tuple[list[Outcome], list[Damage]]:
         """Everything that can be read, oldest first, and what cannot."""
@@ -142,10 +145,11 @@ class Store:
         if not path.is_file():
             return None
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            assert isinstance(found["cells"], list)
-        except (ValueError, KeyError, TypeError, AssertionError) as error:
-            raise SplitbenchError(f"{path} cannot be read; `splitbench run {name}` writes it again") from error
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or not isinstance(found.get("cells"), list):
+            raise SplitbenchError(f"{path} cannot be read; `splitbench run {name}` writes it again")
         return found
 
     def plans(self) -> list[tuple[str, str]]:

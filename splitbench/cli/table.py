@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,6 +28,10 @@ def table(
         bool, typer.Option("--paper-only", help="Only what the paper prints; needs no results.")
     ] = False,
     ours_only: Annotated[bool, typer.Option("--ours-only", help="Only our values, in the paper's layout.")] = False,
+    all: Annotated[
+        bool, typer.Option("--all", help="Every recipe that was run, and a page of all; with --write.")
+    ] = False,
+    write: Annotated[str, typer.Option("--write", help="With --all: the folder to write Markdown and LaTeX to.")] = "",
     store: StorePath = None,
     json: Json = False,
 ) -> None:
@@ -35,9 +40,24 @@ def table(
     Mean and 95 % interval; every gap with its reason. --rows, --cols and --where ask a question of their own.
     """
     form = form_of(format, json)
+    if all or write:
+        _write_all(recipe, all, write, store)
+        return
     if paper_only and ours_only:
         raise SplitbenchError("--paper-only and --ours-only leave nothing; give one of them")
     print_sheets(tables(recipe, scale, rows, cols, metric, where, store, paper_only, ours_only), form)
+
+
+def _write_all(recipe: str | None, all: bool, write: str, store: str | None) -> None:
+    from splitbench.report.pages import pages
+
+    if not (all and write) or recipe is not None:
+        raise SplitbenchError("--all and --write FOLDER go together, without a recipe: they write every table")
+    for name, text in pages(store).items():
+        path = Path(write) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        typer.echo(path)
 
 
 def tables(
@@ -51,6 +71,7 @@ def tables(
     paper_only: bool = False,
     ours_only: bool = False,
 ) -> Sequence[HasSheet]:
+    from splitbench.bench import recipes
     from splitbench.report.paper_table import layout_of, paper_table
     from splitbench.report.table import table as make
 
@@ -62,6 +83,9 @@ def tables(
         wanted[key] = value
     if (paper_only or ours_only) and (recipe is None or rows or cols):
         raise SplitbenchError("--paper-only and --ours-only are about the table of a recipe, in its paper's layout")
+    if recipe is not None and recipe.endswith((".yaml", ".yml")):
+        named, file = recipes.find(recipe)
+        recipe = str(file) if named not in recipes.names() else named
     layout = layout_of(recipe, store, scale) if recipe is not None and not (rows or cols) else None
     if layout is not None or paper_only or ours_only:
         side = "paper" if paper_only else "ours" if ours_only else "both"

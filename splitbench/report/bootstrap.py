@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from splitbench.report.measured import Measured, Seed
 
 DRAWS = 2000
+FEWEST = 8  # values, of which a bootstrap makes something; of fewer its intervals are too narrow
 SEED = 2004
 INTERVAL = (2.5, 97.5)
 Draws = NDArray[np.float64]
@@ -35,7 +36,7 @@ class Difference:
     effect: float | None  # in standard deviations of the difference from image to image; Cohen's h for shares
     n: int  # images, over all seeds
     seeds: int
-    varies: bool  # false: a single value a side, of which nobody knows how sure it is
+    varies: bool  # false: so few values on a side that nobody knows how sure they are
 
 
 def difference(left: Sequence[Measured], right: Sequence[Measured] | float, factor: float = 1.0) -> Difference | str:
@@ -62,7 +63,7 @@ def difference(left: Sequence[Measured], right: Sequence[Measured] | float, fact
     gaps = draws - factor * further
     low, high = (float(v) for v in np.percentile(gaps, INTERVAL))
     n = min(sum((m.seeds or {})[s].n for s in seeds) for m in everything)
-    varies = len(seeds) > 1 or all(_spread(m, seeds[0]) for m in everything)
+    varies = all(_count(m, seeds, images) >= FEWEST for m in everything)
     effect = _effect(left, others, right, seeds, images, factor)
     return Difference(one, two, one - factor * two, low, high, effect, n, len(seeds), varies)
 
@@ -117,15 +118,23 @@ def _drawn(m: Measured, seeds: Sequence[int], images: Images) -> tuple[float, Dr
     return float(np.mean(means)), (draws * _weights(f"seeds {seeds}", len(seeds))).sum(1)
 
 
-def _spread(m: Measured, number: int) -> bool:
-    seed = (m.seeds or {})[number]
-    return len(seed.values) > 1 or (m.metric == "accuracy" and seed.n > 1 and not seed.values)
+def _count(m: Measured, seeds: Sequence[int], images: Images) -> int:
+    """How many values were resampled."""
+    found = [(number, (m.seeds or {})[number]) for number in seeds]
+    return sum(
+        len(images[m.dataset, number]) if seed.values else seed.n if m.metric == "accuracy" else 1
+        for number, seed in found
+    )
 
 
 @functools.lru_cache(maxsize=64)
 def _weights(what: str, n: int) -> Draws:
-    """(DRAWS, n) shares that each of n things has in a resample of them."""
-    return _stream(what).multinomial(n, np.full(n, 1 / n), size=DRAWS) / n
+    """(DRAWS, n) shares that each of n things has in a resample of them.
+
+    A resample varies too little by (n - 1) / n, which is half for two seeds: the shares are spread by as much.
+    """
+    shares = _stream(what).multinomial(n, np.full(n, 1 / n), size=DRAWS) / n
+    return shares if n == 1 else 1 / n + (shares - 1 / n) * math.sqrt(n / (n - 1))
 
 
 def _stream(what: str) -> np.random.Generator:

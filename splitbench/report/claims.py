@@ -12,10 +12,11 @@ from typing import Literal
 from splitbench.bench import recipes
 from splitbench.bench.claim import At, Claim, Comparison
 from splitbench.bench.paper import Paper, load
+from splitbench.bench.plan import SCALES
 from splitbench.bench.store import Store
 from splitbench.core import registry
 from splitbench.core.errors import SplitbenchError, nearest
-from splitbench.report.bootstrap import Difference, difference
+from splitbench.report.bootstrap import FEWEST, Difference, difference
 from splitbench.report.damage import damage_notes
 from splitbench.report.measured import Measured, Rows
 
@@ -76,6 +77,8 @@ def claims(
     what: str | None = None, *, store: Path | str | None = None, scale: str = "desk"
 ) -> tuple[list[Scored], list[str]]:
     """Every claim of a paper (`seal`), of a recipe (`seal/table2`), or of all recipes, and what could not be read."""
+    if scale not in SCALES:
+        raise SplitbenchError(f"no scale named '{scale}'{nearest(scale, SCALES)}")
     place = Store(store)
     outcomes, damaged = place.outcomes()
     notes = damage_notes(place, damaged, outcomes)
@@ -152,8 +155,9 @@ def _compared(c: Comparison, paper: Paper, rows: Rows, further: Sequence[Paper])
         verdict, why = _verdict(c, found), ""
         doubts = [m.doubt for m in measured if m.doubt]
         if not found.varies:
-            verdict, why = "not separable", "a single value: nobody knows how sure it is"
-        elif verdict == "holds" and doubts and _protects(c, left):
+            verdict, why = "not separable", f"fewer than {FEWEST} values: nobody knows how sure they are"
+        elif doubts and _protects(c, left) and (verdict == "holds" or right == "twin"):
+            # Nor does it fail beside a twin that the attack did not recover: both may be what guessing gives.
             verdict, why = "uncalibrated", f"cannot show that the defense protects; {doubts[0]}"
         judged.append(Judged(about, relation, verdict, why, found, own, keys))
     return judged

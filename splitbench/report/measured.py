@@ -64,9 +64,11 @@ def coordinates(outcome: Outcome) -> dict[str, str]:
 class Rows:
     """The rows of a recipe, found by where they stand."""
 
-    def __init__(self, outcomes: Sequence[Outcome], everything: Iterable[Outcome], seeds: Sequence[int] = ()) -> None:
+    def __init__(self, outcomes: Sequence[Outcome], everything: Iterable[Outcome], seeds: Sequence[int] = (),
+                 gap: str = "not run") -> None:  # fmt: skip
         self.by_key = {o.key: o for o in everything}
         self.seeds = tuple(seeds)  # that were planned
+        self.gap = gap  # what is said where there is nothing
         self._at = [(coordinates(o), o) for o in outcomes]
         self._indexes: dict[tuple[str, ...], dict[tuple[str, ...], list[Outcome]]] = {}
 
@@ -104,7 +106,7 @@ class Rows:
 
     def _measured(self, found: Sequence[Outcome], metric: str) -> Measured:
         if not found:
-            return Measured(metric, note="not run")
+            return Measured(metric, note=self.gap)
         keys, dataset = tuple(o.key for o in found), found[0].dataset
 
         def without(note: str) -> Measured:
@@ -150,7 +152,7 @@ def _difference(found: Sequence[Outcome]) -> str:
     if len(found) < 2:
         return ""
     flat = [flattened(o.cell) for o in found]
-    for place in flat[0].keys() | set().union(*flat[1:]):
+    for place in sorted({place for one in flat for place in one}):
         if place != "run.seed" and len({json.dumps(one.get(place)) for one in flat}) > 1:
             return place
     return "nothing but their key" if len({o.seed for o in found}) < len(found) else ""
@@ -163,5 +165,5 @@ def flattened(document: Any, place: str = "") -> dict[str, Any]:
     elif isinstance(document, list) and document:
         items = [(f"{place}[{i}]", value) for i, value in enumerate(document)]
     else:
-        return {place: document}
+        return {place: document} if place else {}
     return {inner: value for key, item in items for inner, value in flattened(item, key).items()}

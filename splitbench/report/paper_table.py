@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from splitbench.bench import recipes
-from splitbench.bench.axis import check_axis
+from splitbench.bench.axis import KINDS, check_axis, check_value
 from splitbench.bench.outcome import Outcome
 from splitbench.bench.paper import Paper, load, of_plan
 from splitbench.bench.store import Store
@@ -22,12 +22,12 @@ from splitbench.report.damage import damage_notes
 from splitbench.report.interval import half_width
 from splitbench.report.ladder import falls
 from splitbench.report.measured import UTILITY, Measured, Rows
+from splitbench.report.paper_notes import NOT_PLANNED, NOT_RUN, caption_of, metrics_of, notes_of
 from splitbench.report.sheet import Sheet, Shown
 from splitbench.report.table import not_run
 
 Side = Literal["both", "paper", "ours"]
 Place = tuple[str, ...]  # a value on each axis of the rows, or of the columns
-TIE = "not separable from the first (paired bootstrap over images and seeds, 95 %)"
 
 
 @dataclass(frozen=True)
@@ -140,19 +140,16 @@ def paper_table(
     wanted = set(plan["cells"])
     own = [o for o in everything if o.key in wanted]
     order = {key: i for i, key in enumerate(plan["cells"])}
-    rows = Rows(sorted(own, key=lambda o: order[o.key]), everything, plan.get("seeds", ()))
+    gap = NOT_RUN if len(own) < len(wanted) else NOT_PLANNED
+    rows = Rows(sorted(own, key=lambda o: order[o.key]), everything, plan.get("seeds", ()), gap)
     notes = damage_notes(place, damaged, own)
     if len(own) < len(wanted):
         notes.append(f"{len(wanted) - len(own)} of {len(wanted)} cells are not run yet")
     fallen: dict[str, str] = {}
-    for name in _metrics(paper):
+    for name in metrics_of(paper):
         if name not in UTILITY:
             fallen |= {f"{key} {name}": why for key, why in falls(own, name).items()}
     return _laid_out(paper, rows, fallen, scale, side, notes, own)
-
-
-def _metrics(paper: Paper) -> list[str]:
-    return list(paper.names.get("metric", {})) or [paper.where["metric"]]
 
 
 def _narrowed(paper: Paper, metric: str, where: Mapping[str, str]) -> Paper:
@@ -160,13 +157,17 @@ def _narrowed(paper: Paper, metric: str, where: Mapping[str, str]) -> Paper:
     asked = {**where, **({"metric": metric} if metric else {})}
     names, fixed = dict(paper.names), dict(paper.where)
     for axis, value in asked.items():
-        if wrong := check_axis(axis, ""):
+        if wrong := check_axis(axis, "") or (check_value(axis, value, "") if axis in KINDS else []):
             raise SplitbenchError(wrong[0].what)
         if axis in (*paper.rows, *paper.columns):
             names[axis] = {value: names[axis].get(value, value)}
         else:
             fixed[axis] = value
-    return replace(paper, names=names, where=fixed)
+    if metric and metric not in metrics_of(paper):
+        paper = replace(paper, percent=False)
+    # What the paper prints is about what it says; of anything else it has no value.
+    theirs = all(fixed[axis] == value for axis, value in paper.where.items())
+    return replace(paper, names=names, where=fixed, axes=paper.axes if theirs else ())
 
 
 def _laid_out(
@@ -198,9 +199,9 @@ def _laid_out(
         found = marks(competing, {place: values[place].at for place in competing}, paper.best["along"])
         values = {place: replace(v, mark=found.get(place, "")) for place, v in values.items()}
     shown = list(values.values())
-    all_notes = (*notes, *_notes(values, paper)) if rows else tuple(notes)
-    return PaperTable(paper, scale, side, tuple(down), tuple(across), values, _caption(paper, shown, scale, side, own),
-                      all_notes)  # fmt: skip
+    caption = caption_of(paper, shown, scale, side, own)
+    all_notes = (*notes, *notes_of(shown, paper)) if rows else tuple(notes)
+    return PaperTable(paper, scale, side, tuple(down), tuple(across), values, caption, all_notes)
 
 
 def _others(paper: Paper, rows: Rows, axis: str) -> list[str]:
@@ -234,51 +235,3 @@ def _competes(value: Value, paper: Paper) -> bool:
     if value.ours is None or not value.ours.seeds or value.ours.doubt or value.at["metric"] != paper.best["metric"]:
         return False
     return along != "attack" or registry.declared("attacks", value.at["attack"], "role") == "attack"
-
-
-def _notes(values: Mapping[tuple[Place, Place], Value], paper: Paper) -> list[str]:
-    """Every reason once, with the places it is about."""
-    about: dict[str, list[str]] = {}
-    ties = False
-    for v in values.values():
-        place = " ".join(paper.names.get(a, {}).get(v.at[a], v.at[a]) for a in (*paper.rows, *paper.columns))
-        ours = v.ours
-        ties |= v.mark == "tie"
-        reasons = [
-            (("? " if ours.doubt else "") + (ours.doubt or ours.note)) if ours else "",
-            "† " * bool(v.ladder) + v.ladder,
-        ]
-        for reason in reasons:
-            if reason and reason != "not run":
-                about.setdefault(reason, []).append(place)
-    missing = sum(1 for v in values.values() if v.ours is not None and v.ours.note == "not run")
-    said = [f"{reason} ({_some(places)})" for reason, places in about.items()]
-    return [
-        *([f"= {TIE}"] if ties else []),
-        *([f"not run: {missing} of {len(values)} values"] if missing else []),
-        *said,
-    ]
-
-
-def _some(places: Sequence[str]) -> str:
-    return ", ".join(places[:4]) + (f" and {len(places) - 4} more" if len(places) > 4 else "")
-
-
-def _caption(paper: Paper, shown: Sequence[Value], scale: str, side: Side, own: Sequence[Outcome]) -> str:
-    about = f"Table {paper.table}: {paper.caption}".rstrip(": ") + (
-        ", all values in percentage" if paper.percent else ""
-    )
-    if side == "paper":
-        return f"{about} · the paper's values"
-    versions = sorted({f"{s.metric}@{s.version}" for o in own for s in o.scores if s.metric in _metrics(paper)})
-    halves = [v for v in shown if v.half is not None and v.ours is not None]
-    interval = ""
-    if halves:
-        seeds = {len(v.ours.seeds or ()) for v in halves if v.ours}
-        n = max(v.ours.n for v in halves if v.ours)
-        over = f"{max(seeds)} seeds" if max(seeds) > 1 else f"{n} images, one seed"
-        interval = f" ± 95 % over {over}"
-    best = "the attack that recovers most" if paper.best.get("along") == "attack" else "the best"
-    bold = f" · bold: {best}" if any(v.mark == "best" for v in shown) else ""
-    theirs = "" if side == "ours" else " · in brackets the paper's"
-    return f"{about} · scale {scale} · {', '.join(versions)} · ours{interval}{theirs}{bold}"

@@ -11,6 +11,7 @@ import numpy as np
 
 from splitbench.bench.outcome import Outcome
 from splitbench.bench.store import Store
+from splitbench.core import registry
 from splitbench.core.errors import SplitbenchError, nearest
 from splitbench.core.threat import KNOWLEDGE
 from splitbench.report.calibration import doubt as why_not
@@ -115,6 +116,9 @@ def table(
     for axis in (rows, columns, *(where or {})):
         if axis not in (*AXES, "scale"):
             raise SplitbenchError(f"a table has no '{axis}' to go by{nearest(axis, AXES)}")
+    scored = {score.metric for o in outcomes for score in o.scores}
+    if outcomes and metric not in scored and metric not in registry.names("metrics"):
+        raise SplitbenchError(f"no metric named '{metric}'{nearest(metric, {*scored, *registry.names('metrics')})}")
     chosen = [o for o in outcomes if all(str(getattr(o, k)) == v for k, v in (where or {}).items())]
     attacks = [o for o in chosen if o.kind == "attack"]
     if columns != "attack" and attacks:

@@ -53,7 +53,8 @@ def test_seeds_are_resampled_and_then_their_images() -> None:
     for _ in range(4000):
         seeds = rng.integers(0, 4, 4)
         loop.append(np.mean([np.asarray(a[s])[rng.integers(0, 30, 30)].mean() for s in seeds]))
-    low, high = np.percentile(loop, (2.5, 97.5))
+    spread = np.mean(a) + (np.asarray(loop) - np.mean(a)) * math.sqrt(4 / 3)  # four seeds vary too little by a quarter
+    low, high = np.percentile(spread, (2.5, 97.5))
     assert (found.low, found.high) == pytest.approx((low, high), abs=0.03)
     assert (found.seeds, found.n) == (4, 120)
 
@@ -127,7 +128,23 @@ def test_the_effect_is_cohens() -> None:
     assert h == pytest.approx(2 * math.asin(math.sqrt(0.9)) - 2 * math.asin(math.sqrt(0.5)))
 
 
-def test_a_single_value_is_not_sure() -> None:
+def test_a_few_values_are_not_sure() -> None:
     assert not compare([measured([0.3])], 0.1).varies
+    assert not compare([measured([0.3], [0.4])], 0.1).varies
     assert not compare([Measured("mcc", "d", {0: Seed(0.3, 90, (), (), "")})], 0.1).varies
-    assert compare([measured([0.3], [0.4])], 0.1).varies
+    assert compare([measured([0.3, 0.4, 0.2, 0.1], [0.4, 0.1, 0.2, 0.4])], 0.1).varies
+    assert compare([share(0.3, 90, "a")], 0.1).varies
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_the_interval_covers_the_truth_at_least_as_often_as_it_says(seeds: int) -> None:
+    """With several seeds the images count twice, in the seeds' means and by themselves: never too sure."""
+    rng = np.random.default_rng(5)
+    covered = 0
+    for i in range(100):
+        shifts = rng.normal(0, 0.02, seeds) if seeds > 1 else [0.0]
+        drawn = [list(rng.normal(0.1 + shift, 0.1, 20)) for shift in shifts]
+        found = compare([measured(*drawn, dataset=f"d{i}")], 0.1)
+        covered += found.low <= 0 <= found.high
+    assert covered >= 91
+    assert seeds > 1 or covered < 100

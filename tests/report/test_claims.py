@@ -85,6 +85,9 @@ def test_a_weak_attack_cannot_show_that_a_defense_protects(rows: Rows) -> None:
     assert "cannot show that the defense protects; uncalibrated: undefended, fsha reaches an SSIM of 0.400" in told(
         scored.deciding
     )
+    pair(rows, "fora", 0.2, 0.2, bar=0.7)
+    guessing = claim(rows, {"attack": "fora"}, **{"is": "below", "factor": 0.25, "right": "twin"})
+    assert guessing.verdict == "uncalibrated", "as little with the defense as without shows no failure of it"
     assert claim(rows, {"attack": "fsha"}, **{"is": "above", "right": 0.01}).verdict == "holds", "it shows a leak"
     assert claim(rows, {"attack": "fsha"}, **{"is": "below", "right": 0.01}).verdict == "fails", "and a failure"
 
@@ -196,6 +199,7 @@ def test_exit_codes_and_formats(splitbench: Command, tmp_path: Path) -> None:
         out = splitbench("claims", "seal/table2", "--store", tmp_path, "--format", form).out
         assert "withstands" in out
     assert splitbench("claims", "seal/table2", "--store", tmp_path, "--format", "md").code == 2
+    assert "did you mean 'desk'?" in splitbench("claims", "seal/table2", "--scale", "desc").err
 
 
 @pytest.mark.parametrize(
@@ -209,18 +213,22 @@ def test_bad_questions(splitbench: Command, what: str, said: str) -> None:
 
 PROBE = """
 import sys
-sys.argv = ["splitbench", *{arguments!r}]
 from splitbench.cli.main import main
-try:
-    main()
-except SystemExit as end:
-    assert not end.code, end.code
-assert "torch" not in sys.modules and "pandas" not in sys.modules, "loaded"
+for command in {commands!r}:
+    sys.argv = ["splitbench", *command]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, (command, end.code)
+    assert "torch" not in sys.modules and "pandas" not in sys.modules, command
 """
 
 
-@pytest.mark.parametrize("command", [["claims", "seal"], ["table", "seal/table2"], ["table"]])
-def test_neither_claims_nor_table_load_torch(tmp_path: Path, command: list[str]) -> None:
+def test_nothing_that_reads_the_store_loads_torch(tmp_path: Path) -> None:
     filled(tmp_path)
-    script = PROBE.format(arguments=[*command, "--store", str(tmp_path)])
+    store = ["--store", str(tmp_path)]
+    run = "cifar10-seal"
+    commands = [["claims", "seal"], ["table", "seal/table2"], ["table"], ["diff", "cifar10-none", run],
+                ["checklist", run], ["export", run, "--to", str(tmp_path / "x.zip")]]  # fmt: skip
+    script = PROBE.format(commands=[[*command, *store] for command in commands])
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60, capture_output=True)

@@ -25,6 +25,7 @@ from tests.conftest import Command
 from tests.report._rows import Rows, values
 from tests.report.test_claims import SEAL, filled
 
+RESULTS = Path(__file__).parents[2] / "results"
 LAID_OUT = [f"seal/table{n}" for n in (1, 2, 3, 5, 6)]
 
 
@@ -102,7 +103,11 @@ def test_the_best_defense_keeps_the_most_accuracy(tmp_path: Path) -> None:
     made = paper_table("seal/table1", store=tmp_path)
     assert [v.mark for v in made.values.values() if v.at["protected"] == "10"] == ["best", "", "", ""]
     assert cells(made, "no-defense") == ["94.6 [94.6]"] * 4, "undefended is undefended whatever is in the column"
-    assert cells(made, "7-clients")[0] == "not run [93.7]"
+    assert cells(made, "7-clients")[0] == "– [93.7]", "all that was planned is run"
+    assert "– not planned at this scale: 16 of 24 values" in made.notes
+    rows.keys.append("to come")
+    rows.plan("seal/table1")
+    assert cells(paper_table("seal/table1", store=tmp_path), "7-clients")[0] == "not run [93.7]"
 
 
 def test_every_gap_is_seen_and_told(tmp_path: Path) -> None:
@@ -165,7 +170,18 @@ def test_omegas_are_columns(tmp_path: Path) -> None:
         rows.attack("fsha", omega, defense="seal", settings={"omega": omega})
     rows.plan("seal/table5")
     made = paper_table("seal/table5", store=tmp_path, metric="ssim", where={"dataset": "cifar10"}, side="ours")
-    assert [c.split(" ±")[0] for c in cells(made, "FSHA")] == ["100.0", "90.0", "40.0", "not run"]
+    assert [c.split(" ±")[0] for c in cells(made, "FSHA")] == ["100.0", "90.0", "40.0", "–"]
+
+
+def test_the_papers_values_are_not_lent_to_another_question(tmp_path: Path) -> None:
+    rows = Rows(tmp_path)
+    rows.attack("unsplit", 0.3, defense="seal", settings={"omega": 0.9})
+    rows.plan("seal/table2")
+    made = paper_table("seal/table2", store=tmp_path, where={"omega": "0.9", "dataset": "cifar10"}, metric="ssim")
+    assert cells(made, "UnSplit")[0].startswith("30.0")
+    assert cells(made, "UnSplit")[0].endswith("[–]"), "the paper's 10.9 is about 0.7"
+    assert cells(paper_table("seal/table2", side="paper", metric="psnr"), "UnSplit") == ["–"] * 4
+    assert not paper_table("seal/table1", side="paper", metric="mcc").paper.percent
 
 
 class Heads(HTMLParser):
@@ -223,7 +239,9 @@ def test_the_latex_compiles_as_it_is(tmp_path: Path) -> None:
         paper_table("seal/table2", store=tmp_path / "odd"),
         scorecard(claims("seal/table2", store=tmp_path / "store")[0]),
     ]
-    body = "\n\\clearpage\n".join(map(render.latex, shown))
+    committed = [path.read_text(encoding="utf-8") for path in sorted(RESULTS.rglob("*.tex"))]
+    assert committed
+    body = "\n\\clearpage\n".join([*map(render.latex, shown), *committed])
     document = "\\documentclass{article}\n\\usepackage{booktabs,graphicx,array}\n\\begin{document}\n"
     (tmp_path / "t.tex").write_text(document + body + "\\end{document}\n", encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
@@ -242,6 +260,17 @@ def test_a_recipe_of_ones_own_keeps_its_layout_in_the_store(splitbench: Command,
     assert "| FSHA | 30.0 ±1.8 [–] |" in said.out
 
 
+def test_numbers_that_are_keys_come_back_from_the_store(splitbench: Command, tmp_path: Path) -> None:
+    rows = Rows(tmp_path)
+    rows.train(0.9, clients=10, defense="seal", protected=7)
+    block = {"where": {"metric": "accuracy", "defense": "seal"}, "rows": ["protected"], "columns": ["omega"],
+             "names": {"protected": {7: "seven"}, "omega": {0.5: "half"}}, "axes": ["protected", "omega"],
+             "values": {7: {0.5: 0.8}}}  # fmt: skip
+    rows.plan("mine", paper=block)
+    said = splitbench("table", "mine", "--store", tmp_path, "--format", "markdown")
+    assert "| seven | – [0.800] |" in said.out, said.err
+
+
 def test_bad_questions(splitbench: Command, tmp_path: Path) -> None:
     filled(tmp_path)
     for arguments, said in (
@@ -252,6 +281,9 @@ def test_bad_questions(splitbench: Command, tmp_path: Path) -> None:
         (("seal/table3",), "--paper-only shows what the paper prints"),
         (("seal/table2", "--where", "datset=mnist"), "did you mean 'dataset'?"),
         (("seal/table2", "--where", "dataset"), "--where takes key=value"),
+        (("seal/table2", "--where", "dataset=mnits"), "no data set named 'mnits'; did you mean 'mnist'?"),
+        (("seal/table2", "--metric", "sim"), "no metric named 'sim'; did you mean 'ssim'?"),
+        (("--metric", "sim"), "no metric named 'sim'; did you mean 'ssim'?"),
         (("seal/table2", "--scale", "smoke"), "at scale desk, not smoke"),
     ):
         answer = splitbench("table", *arguments, "--store", tmp_path)
