@@ -32,6 +32,8 @@ def answer(rows: Gathered, standings: Sequence[Standing], not_run: int = 0) -> A
 
 def _lead(every: Sequence[Standing], defended: Sequence[Standing]) -> str:
     holds, leaks = _with(defended, "holds"), _with(defended, "leaks")
+    where = _alone(every)
+    begin, apart = (f"On {where}, ", False) if where else ("", True)
     if not defended:
         return _undefended(every)
     if not holds and not leaks:
@@ -39,13 +41,14 @@ def _lead(every: Sequence[Standing], defended: Sequence[Standing]) -> str:
         none = "the defense tried was not" if count == 1 else f"none of the {_number(count)} defenses tried was"
         return f"No verdict yet: {none} faced by an attack that is known to work where nothing defends."
     if not leaks:
-        return f"{_names(holds)} {_verb(holds, 'hold')} against every calibrated attack mounted here."
+        return f"{begin}{_names(holds, apart)} {_verb(holds, 'hold')} against every calibrated attack mounted here."
     if holds:
-        return f"{_names(holds)} {_verb(holds, 'hold')}; {_names(leaks)} {_verb(leaks, 'leak')}."
+        held, leaked = _names(holds, apart), _names(leaks, apart)
+        return f"{begin}{held} {_verb(holds, 'hold')}; {leaked} {_verb(leaks, 'leak')}."
     worst = max(leaks, key=_recovered)
     count = len({s.defense for s in leaks})
     none = "The defense tried does not hold" if count == 1 else f"None of the {_number(count)} defenses tried holds"
-    return f"{none}: through {worst.defense} on {worst.setting.dataset}, {_said(worst)}."
+    return f"{none}: through {_name(worst, every)}, {_said(worst)}."
 
 
 def _undefended(every: Sequence[Standing]) -> str:
@@ -76,7 +79,7 @@ def _price(every: Sequence[Standing], defended: Sequence[Standing]) -> str:
         said.append("sends as many bytes" if abs(ratio - 1) < 0.005 else f"sends {ratio:.2f} times the bytes")
     which = "The cheapest that holds" if holds else "The one that hides most"
     alone = len(holds) + len(leaks) == 1
-    head = "It" if alone else f"{which}, {chosen.defense} on {chosen.setting.dataset},"
+    head = "It" if alone else f"{which}, {_name(chosen, every)},"
     tail = f"; {_said(chosen)}" if holds or not alone else ""
     return f"{head} {' and '.join(said)}{tail}."
 
@@ -119,6 +122,16 @@ def _caveats(rows: Gathered, defended: Sequence[Standing], not_run: int) -> list
     return found
 
 
+def _alone(standings: Sequence[Standing]) -> str:
+    """The data set, if there is but one."""
+    found = {s.setting.dataset for s in standings}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _name(standing: Standing, every: Sequence[Standing]) -> str:
+    return standing.defense if _alone(every) else f"{standing.defense} on {standing.setting.dataset}"
+
+
 def _with(standings: Sequence[Standing], verdict: str) -> list[Standing]:
     return [s for s in standings if s.verdict == verdict]
 
@@ -144,8 +157,10 @@ def _loss(standing: Standing, base: Standing | None) -> float | None:
     return base.utility.value - standing.utility.value
 
 
-def _names(standings: Sequence[Standing]) -> str:
-    """With the data sets they are so on: `a and b on mnist, c on mnist and cifar10`."""
+def _names(standings: Sequence[Standing], apart: bool = True) -> str:
+    """With the data sets they are so on, if there are several: `a and b on mnist, c on mnist and cifar10`."""
+    if not apart:
+        return _listed(list(dict.fromkeys(s.defense for s in standings)))
     where: dict[str, dict[str, None]] = {}
     for s in standings:
         where.setdefault(s.defense, {})[s.setting.dataset] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -36,7 +37,7 @@ class Cost:
 
 COSTS = (
     Cost("bytes_up", "sent", "sent by the clients in the training", "B"),
-    Cost("edge_macs", "edge MACs", "multiplications and additions at the edge", ""),
+    Cost("edge_macs", "edge MACs", "MACs at the edge", ""),
 )
 
 
@@ -108,14 +109,19 @@ class Standing:
 
 
 def standings(rows: Gathered) -> list[Standing]:
-    """Undefended first in each setting, then in the order they come."""
+    """Undefended first in each setting, then by name, 2 before 10."""
     groups: dict[tuple[str, str], dict[str, list[Outcome]]] = {}
     for o in rows.outcomes:
         place = rows.setting_of[o.run], rows.defense_of[o.run]
         groups.setdefault(place, {}).setdefault(o.run, []).append(o)
     order = {key: i for i, key in enumerate(rows.settings)}
     found = [_standing(rows, rows.settings[key], name, runs) for (key, name), runs in groups.items()]
-    return sorted(found, key=lambda s: (order[s.setting.key], s.verdict != "undefended"))
+    return sorted(found, key=lambda s: (order[s.setting.key], s.verdict != "undefended", _natural(s.defense)))
+
+
+def _natural(name: str) -> list[tuple[float, str]]:
+    parts = re.split(r"(\d+(?:\.\d+)?)", name)
+    return [(float(part), "") if i % 2 else (-1.0, part) for i, part in enumerate(parts)]
 
 
 def _standing(rows: Gathered, setting: Setting, defense: str, runs: Mapping[str, Sequence[Outcome]]) -> Standing:

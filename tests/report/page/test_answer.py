@@ -27,11 +27,9 @@ def verdicts(found: list[Standing]) -> dict[str, str]:
 def test_who_holds_and_who_leaks_and_the_price(tmp_path: Path) -> None:
     said, found = told(small(tmp_path))
     assert verdicts(found) == {"none": "undefended", "gaussian(sigma=0.5)": "leaks", "gaussian(sigma=2)": "holds"}
-    assert said.lead == (
-        "gaussian(sigma=2) on fashion_mnist_mini holds; gaussian(sigma=0.5) on fashion_mnist_mini leaks."
-    )
+    assert said.lead == ("On fashion_mnist_mini, gaussian(sigma=2) holds; gaussian(sigma=0.5) leaks.")
     assert said.price == (
-        "The cheapest that holds, gaussian(sigma=2) on fashion_mnist_mini, costs 10.0 points of accuracy (0.700, "
+        "The cheapest that holds, gaussian(sigma=2), costs 10.0 points of accuracy (0.700, "
         "undefended 0.800) and sends as many bytes; inversion · exact recovers SSIM 0.22 (undefended 0.95, the mean "
         "image 0.10)."
     )
@@ -87,7 +85,7 @@ def test_what_nobody_tried_is_said(tmp_path: Path) -> None:
     attack(tmp_path, spec(GAUSSIAN[2.0]), "sdar", 0.0, status="skipped", reason="needs architecture", scores=())
     train(tmp_path, spec(GAUSSIAN[0.5]))
     said, _ = told(tmp_path, not_run=3)
-    assert said.lead == "gaussian(sigma=2) on fashion_mnist_mini holds against every calibrated attack mounted here."
+    assert said.lead == "On fashion_mnist_mini, gaussian(sigma=2) holds against every calibrated attack mounted here."
     for sentence in (
         "No calibrated attack on gaussian(sigma=2) on fashion_mnist_mini knew of the defense: an adaptive one may do "
         "better.",
