@@ -55,7 +55,10 @@ class Gallery:
 
 
 def gallery(rows: Gathered, standings: Sequence[Standing], most: int = PAIRS) -> Gallery:
-    """Worst leak first; bounds, which no adversary reaches, after the attacks. Twins stand beside, not apart."""
+    """Worst leak first; bounds, which no adversary reaches, after the attacks. Twins stand beside, not apart.
+
+    If there are too many, the worst of each defense is chosen before a second one of any.
+    """
     beside = {o.twin for s in standings if s.verdict != "undefended" for f in s.faced for o in f.outcomes}
     found: dict[tuple[int, str], list[tuple[Standing, Faced, Outcome]]] = {}
     for place, standing in enumerate(standings):
@@ -64,11 +67,13 @@ def gallery(rows: Gathered, standings: Sequence[Standing], most: int = PAIRS) ->
             if not (standing.verdict == "undefended" and all(o.key in beside for o in done)):
                 found.setdefault((place, faced.attack), []).extend((standing, faced, o) for o in done)
     pairs = [(max(group, key=lambda g: g[2].ranked[METRIC]), _of(group)) for group in found.values() if group]
-    pairs.sort(key=lambda p: (p[0][1].role != "attack", -p[0][2].ranked[METRIC]))
+    pairs.sort(key=_leak)
+    first = {id(pair[0][0]): i for i, pair in reversed(list(enumerate(pairs)))}  # of each defense, what leaks most
+    chosen = sorted(enumerate(pairs), key=lambda p: (first[id(p[1][0][0])] != p[0], p[0]))
     entries: list[Entry] = []
     without = size = seen = 0
     here = set(rows.store.runs())
-    for (standing, faced, outcome), of in pairs:
+    for _, ((standing, faced, outcome), of) in chosen:
         if len(entries) >= most or size > BYTES:
             break
         seen += 1
@@ -78,7 +83,13 @@ def gallery(rows: Gathered, standings: Sequence[Standing], most: int = PAIRS) ->
             entries.append(Entry(standing, faced, outcome, of, strips, not faced.seen.calibrated))
         else:
             without += 1
-    return Gallery(tuple(entries), len(pairs) - seen, without)
+    ordered = sorted(entries, key=lambda e: _leak(((e.standing, e.faced, e.outcome), e.of)))
+    return Gallery(tuple(ordered), len(pairs) - seen, without)
+
+
+def _leak(pair: tuple[tuple[Standing, Faced, Outcome], str]) -> tuple[bool, float]:
+    (_, faced, outcome), _ = pair
+    return faced.role != "attack", -outcome.ranked[METRIC]
 
 
 def _of(group: Sequence[tuple[Standing, Faced, Outcome]]) -> str:

@@ -128,6 +128,18 @@ def test_a_gallery_shows_the_very_images_worst_leak_first(tmp_path: Path) -> Non
     assert rows.problems == []
 
 
+def test_where_there_are_too_many_the_worst_of_each_defense_is_shown(tmp_path: Path) -> None:
+    small(tmp_path)
+    for name, leak in (("fora", 0.85), ("sdar", 0.8)):
+        attack(tmp_path, spec(GAUSSIAN[0.5]), name, leak)
+    rows = gather(Store(tmp_path))
+    shown = gallery(rows, standings(rows), 3)
+    names = [(e.standing.defense, e.outcome.attack) for e in shown.entries]
+    assert names == [("gaussian(sigma=0.5)", "inversion"), ("gaussian(sigma=0.5)", "fora"),
+                     ("gaussian(sigma=2)", "inversion")]  # fmt: skip
+    assert shown.left_out == 1
+
+
 def test_a_gallery_reads_what_the_runner_really_stores(splitbench: Command, tmp_path: Path) -> None:
     import torch
 
