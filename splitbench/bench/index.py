@@ -10,8 +10,10 @@ import functools
 import gc
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -47,21 +49,34 @@ def read_all(
     there = _listed(folder)
     if len(there) <= FEW:
         return _read_files([folder / name for name in there])
-    if _LAST.get("folder") == folder and _LAST["there"] == there:
-        return list(_LAST["outcomes"]), list(_LAST["failed"])
-    found = _read_many(folder, index, there, save)
-    _LAST.update(folder=folder, there=there, outcomes=found[0], failed=found[1])
-    return list(found[0]), list(found[1])
+    kept = _MEMORY.get()
+    if kept is None:
+        return _read_many(folder, index, there, save)
+    if folder not in kept or kept[folder][0] != there:
+        kept[folder] = there, *_read_many(folder, index, there, save)
+    _, outcomes, failed = kept[folder]
+    return list(outcomes), list(failed)
 
 
-# A report asks many questions of one store: what was read last is kept while no file of it changes.
-_LAST: dict[str, Any] = {}
+_Listing = dict[str, tuple[int, int, int]]
+_Read = tuple[_Listing, list[Outcome], list[Failed]]
+_MEMORY: ContextVar[dict[Path, _Read] | None] = ContextVar("memory", default=None)
+
+
+@contextmanager
+def remembering() -> Iterator[None]:
+    """For who asks many questions of one store: what was read is kept while no file of it changes."""
+    token = _MEMORY.set({})
+    try:
+        yield
+    finally:
+        _MEMORY.reset(token)
 
 
 def _read_many(
     folder: Path,
     index: Path,
-    there: dict[str, tuple[int, int, int]],
+    there: _Listing,
     save: Callable[[Path, Callable[[Path], None]], None],
 ) -> tuple[list[Outcome], list[Failed]]:
     kept = _kept(index, there)

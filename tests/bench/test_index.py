@@ -112,3 +112,18 @@ def test_a_small_store_has_no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_an_empty_or_absent_folder_has_nothing(tmp_path: Path) -> None:
     assert Store(tmp_path / "nowhere").outcomes() == ([], [])
+
+
+def test_what_is_remembered_is_what_the_files_still_say(store: Store) -> None:
+    store.outcomes()
+    with index.remembering():
+        before, _ = store.outcomes()
+        again, _ = store.outcomes()
+        assert all(a is b for a, b in zip(before, again, strict=True))
+        store.put(many(4, value=0.9))
+        after, _ = store.outcomes()
+        assert after == direct(store)
+        assert after != before
+    fresh, _ = store.outcomes()
+    assert fresh == after
+    assert not any(a is b for a, b in zip(after, fresh, strict=True))

@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from splitbench import __version__
+from splitbench.bench.index import remembering
 from splitbench.bench.outcome import Outcome
 from splitbench.bench.store import Store
 from splitbench.report.again import Command, Sources, again
@@ -59,7 +60,8 @@ def report(store: Path | str | None = None, *, gallery: int = PAIRS) -> Report:
     collecting = gc.isenabled()
     gc.disable()  # it would go through every row of a large store again and again, and find nothing to collect
     try:
-        return _made(gather(Store(store)), gallery)
+        with remembering():
+            return _made(gather(Store(store)), gallery)
     finally:
         if collecting:
             gc.enable()
