@@ -27,8 +27,8 @@ def test_a_report_takes_as_long_as_there_are_rows_and_a_few_times_what_reading_t
     benchmark: Any, tmp_path: Path
 ) -> None:
     few, many = tmp_path / "few", tmp_path / "many"
-    make(few, 60)
-    make(many, 240)
+    make(few, 40)
+    make(many, 160)
     for store in (few, many):
         Store(store).outcomes()  # leaves the index
     read = seconds(Store(many).outcomes)

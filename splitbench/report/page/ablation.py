@@ -18,6 +18,7 @@ from splitbench.report.page.plot import Line, Mark, Plot, Section
 from splitbench.report.page.standing import UTILITY, score
 from splitbench.report.page.standing import utility as utility_of
 
+LINES = 15  # of one plot
 NAMED = 6  # lines with a label; the others have the hover and the table
 _SEED = "run.seed"
 _ALL = "run.samples.private"
@@ -163,7 +164,7 @@ def said(path: str) -> str:
 
 
 def _plot(key: str, found: Sequence[Curve]) -> Plot:
-    curves = sorted(found, key=lambda c: -c.values[-1][1])
+    curves = sorted(found, key=lambda c: -c.values[-1][1])[:LINES]
     first = curves[0]
     what = UTILITY if first.utility else f"leakage, {LEAK}"
     strongest = max(range(len(curves)), key=lambda i: max(v for _, v, _ in curves[i].values))
@@ -203,4 +204,5 @@ def _plot(key: str, found: Sequence[Curve]) -> Plot:
         tuple(lines),
         head,
         rows,
+        f"{len(found) - LINES} more curves, below these at their ends, are not drawn." if len(found) > LINES else "",
     )

@@ -27,6 +27,7 @@ from splitbench.report.page.gather import LEAK, METRIC, Gathered, gather
 from splitbench.report.page.standing import COSTS, UTILITY, score, standings
 from splitbench.report.scorecard import counted, told
 
+SETTINGS = 12  # that are shown at once
 PLOTS = 24  # of one section
 TABLES = 60  # of one recipe
 _HERE = Path(__file__).parent
@@ -99,7 +100,7 @@ def _made(rows: Gathered, gallery: int) -> Report:
         settings=[list(group) for _, group in groupby(found, key=lambda s: s.setting)],
         gallery=shown,
         shared=pareto.shared_costs(found),
-        limit=PLOTS,
+        first=SETTINGS,
         most=TABLES,
         tables=shown_tables,
         scorecard=scored,
