@@ -156,9 +156,9 @@ def _compared(c: Comparison, paper: Paper, rows: Rows, further: Sequence[Paper])
         doubts = [m.doubt for m in measured if m.doubt]
         if not found.varies:
             verdict, why = "not separable", f"fewer than {FEWEST} values: nobody knows how sure they are"
-        elif doubts and _protects(c, left) and (verdict == "holds" or right == "twin"):
-            # Nor does it fail beside a twin that the attack did not recover: both may be what guessing gives.
-            verdict, why = "uncalibrated", f"cannot show that the defense protects; {doubts[0]}"
+        elif doubts and (right == "twin" or (verdict == "holds" and _protects(c, left))):
+            # Beside a twin that the attack did not recover nothing is shown: both may be what guessing gives.
+            verdict, why = "uncalibrated", f"cannot show what the defense does; {doubts[0]}"
         judged.append(Judged(about, relation, verdict, why, found, own, keys))
     return judged
 

@@ -18,7 +18,7 @@ def markdown(shown: HasSheet) -> str:
     sheet = shown.sheet()
 
     def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", r"\|").replace("\n", " ") for cell in cells) + " |"
+        return "| " + " | ".join(" ".join(cell.splitlines()).replace("|", r"\|") for cell in cells) + " |"
 
     def cell(value: Shown) -> str:
         return (f"**{value.text}**" if value.bold else value.text) + value.after
@@ -46,7 +46,9 @@ def comma_separated(shown: HasSheet) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(records[0] if records else [])
     for record in records:
-        writer.writerow([" ".join(map(str, v)) if isinstance(v, list) else v for v in record.values()])
+        cells = [" ".join(map(str, v)) if isinstance(v, list) else v for v in record.values()]
+        # The writer does not quote a carriage return by itself, at which readers break a line.
+        writer.writerow([v.replace("\r", " ") if isinstance(v, str) else v for v in cells])
     return out.getvalue()
 
 

@@ -82,12 +82,14 @@ def test_a_weak_attack_cannot_show_that_a_defense_protects(rows: Rows) -> None:
     pair(rows, "fsha", 0.4, 0.05, bar=0.7)
     scored = claim(rows, {"attack": "fsha"}, **{"is": "below", "factor": 0.25, "right": "twin"})
     assert scored.verdict == "uncalibrated"
-    assert "cannot show that the defense protects; uncalibrated: undefended, fsha reaches an SSIM of 0.400" in told(
+    assert "cannot show what the defense does; uncalibrated: undefended, fsha reaches an SSIM of 0.400" in told(
         scored.deciding
     )
     pair(rows, "fora", 0.2, 0.2, bar=0.7)
     guessing = claim(rows, {"attack": "fora"}, **{"is": "below", "factor": 0.25, "right": "twin"})
     assert guessing.verdict == "uncalibrated", "as little with the defense as without shows no failure of it"
+    alike = claim(rows, {"attack": "fora"}, **{"is": "within", "margin": 0.1, "right": "twin"})
+    assert alike.verdict == "uncalibrated", "nor that the defense does nothing"
     assert claim(rows, {"attack": "fsha"}, **{"is": "above", "right": 0.01}).verdict == "holds", "it shows a leak"
     assert claim(rows, {"attack": "fsha"}, **{"is": "below", "right": 0.01}).verdict == "fails", "and a failure"
 
