@@ -16,8 +16,8 @@ from splitbench.report.page.axis import Axis
 
 WIDTH, HEIGHT = 332, 256
 LEFT, RIGHT, TOP, BOTTOM = 40, 10, 30, 44
-LETTER = 6.2  # of a label, about
-WIDEST = 132.0  # of labels beside lines
+LETTER = 6.9  # of a label, at most, in the fonts that are usual
+WIDEST = 146.0  # of labels beside lines
 LINE = 13.0  # between labels
 MANY = 9  # marks of a line, which are then smaller
 

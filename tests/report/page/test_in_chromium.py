@@ -40,6 +40,14 @@ def visible(page: _chromium.Page, selector: str) -> int:
     return int(count)
 
 
+OUTSIDE = """
+[...document.querySelectorAll("svg text")].filter(text => {
+  const own = text.getBoundingClientRect(), all = text.ownerSVGElement.getBoundingClientRect();
+  return own.left < all.left - 8 || own.right > all.right + 8 || own.top < all.top - 8 || own.bottom > all.bottom + 8;
+}).map(text => text.textContent)
+"""  # eight pixels: fonts differ
+
+
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_it_is_silent_asks_nothing_of_a_network_and_fits(
@@ -49,6 +57,7 @@ def test_it_is_silent_asks_nothing_of_a_network_and_fits(
     assert page.complaints == []
     assert [url for url in page.requests if not url.startswith("data:")] == [html.as_uri()]
     assert page.ask("document.documentElement.scrollWidth <= innerWidth")
+    assert page.ask(OUTSIDE) == []
     background = page.ask("getComputedStyle(document.body).backgroundColor")
     red = int(background.removeprefix("rgb(").split(",")[0])
     assert (red < 60) == dark
