@@ -149,6 +149,8 @@ def distinct(named: Mapping[K, tuple[str, Any]], apart: bool = False) -> dict[K,
 
 
 def _said(path: str, value: Any) -> str:
+    if path == "samples.private" and value == 0:
+        return "private all"
     return f"{path.rpartition('.')[2]} {value:g}" if isinstance(value, float) else f"{path.rpartition('.')[2]} {value}"
 
 
