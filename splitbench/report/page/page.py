@@ -16,15 +16,15 @@ from markupsafe import Markup
 
 from splitbench import __version__
 from splitbench.bench.index import remembering
-from splitbench.bench.outcome import Outcome
 from splitbench.bench.store import Store
-from splitbench.report.again import Command, Sources, again
 from splitbench.report.page import ablation, histories, ladders, pareto
 from splitbench.report.page.answer import RULE, answer
 from splitbench.report.page.extra import heads, plans, scorecard, sides, tables
-from splitbench.report.page.gallery import PAIRS, gallery
+from splitbench.report.page.gallery import PAIRS
+from splitbench.report.page.gallery import gallery as pictures
 from splitbench.report.page.gather import LEAK, METRIC, Gathered, gather
-from splitbench.report.page.standing import COSTS, UTILITY, score, standings
+from splitbench.report.page.runs import runs
+from splitbench.report.page.standing import COSTS, UTILITY, standings
 from splitbench.report.scorecard import counted, told
 
 SETTINGS = 12  # that are shown at once
@@ -40,20 +40,6 @@ class Report:
     rows: int
     runs: int
     pictures: int
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run with the commands that make it and its attacks again."""
-
-    key: str
-    training: Outcome | None
-    setting: str
-    dataset: str
-    defense: str
-    seed: int
-    command: Command
-    attacks: tuple[tuple[str, str, Command], ...]  # attacker, what became of it, command
 
 
 def report(store: Path | str | None = None, *, gallery: int = PAIRS) -> Report:
@@ -72,7 +58,7 @@ def _made(rows: Gathered, gallery: int) -> Report:
     _missing_folders(rows)
     planned, not_run = plans(rows)
     found = standings(rows)
-    shown = _gallery(rows, found, gallery)
+    shown = pictures(rows, found, gallery)
     sections = {
         "pareto": pareto.plots(found, PLOTS),
         "ablations": ablation.plots(rows, PLOTS),
@@ -87,7 +73,7 @@ def _made(rows: Gathered, gallery: int) -> Report:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    runs = _runs(rows)
+    every = runs(rows)
     scored, unjudged = scorecard(rows, planned)
     shown_tables = tables(rows, planned)
     made = environment.get_template("report.html").render(
@@ -110,9 +96,9 @@ def _made(rows: Gathered, gallery: int) -> Report:
         counted=counted,
         told=told,
         plans=planned,
-        runs=runs,
+        runs=every,
         problems=list(dict.fromkeys(rows.problems)),
-        counts={"rows": len(rows.outcomes), "runs": len(runs)},
+        counts={"rows": len(rows.outcomes), "runs": len(every)},
         filters=_filters(rows),
         version=__version__,
         newest=datetime.fromtimestamp(max(o.created for o in rows.outcomes), timezone.utc).strftime("%Y-%m-%d"),
@@ -121,10 +107,7 @@ def _made(rows: Gathered, gallery: int) -> Report:
         policy=_policy(css, js),
         **sections,
     )
-    return Report(made, tuple(dict.fromkeys(rows.problems)), len(rows.outcomes), len(runs), len(shown.entries))
-
-
-_gallery = gallery
+    return Report(made, tuple(dict.fromkeys(rows.problems)), len(rows.outcomes), len(every), len(shown.entries))
 
 
 def _policy(css: str, js: str) -> str:
@@ -153,27 +136,3 @@ def _filters(rows: Gathered) -> Mapping[str, Sequence[str]]:
         "defense": sorted({rows.defense_of[o.run] for o in rows.outcomes if o.defense != "none"}),
         "attack": sorted({o.attack for o in rows.outcomes if o.kind == "attack" and rows.role(o) != "floor"}),
     }
-
-
-def _runs(rows: Gathered) -> list[Run]:
-    trainings = {o.run: o for o in rows.outcomes if o.kind == "train"}
-    first = {o.run: o for o in reversed(rows.outcomes)}
-    order = {key: i for i, key in enumerate(rows.settings)}
-    sources = Sources()
-    found = []
-    for run, o in sorted(first.items(), key=lambda item: (order[rows.setting_of[item[0]]], item[1].seed, item[0])):
-        setting = rows.settings[rows.setting_of[run]]
-        attacks = tuple(
-            (rows.attacker_of[a.key], _became(a), again(a.cell, sources, run)) for a in rows.attacks_on.get(run, ())
-        )
-        command = again({"run": o.cell.get("run")}, sources)
-        name = "undefended" if o.defense == "none" else rows.defense_of[run]
-        found.append(Run(run, trainings.get(run), setting.name, o.dataset, name, o.seed, command, attacks))
-    return found
-
-
-def _became(o: Outcome) -> str:
-    value = score(o)
-    if o.status != "done":
-        return f"{o.status}: {o.reason}"
-    return f"{LEAK} {value:.3f}" if value is not None else f"done, without {LEAK}"
