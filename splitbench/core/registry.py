@@ -90,9 +90,9 @@ def declared(kind: Kind, name: str, variable: str) -> Any:
     """A class variable of a component, read from its source; the default of its kind where it says none or is gone."""
     try:
         found = locate(kind, name)
-    except ImportError:  # a package that is not on this machine
-        found = None
-    value = read_declared(*found, variable) if found and found[0].is_file() else None
+        value = read_declared(*found, variable) if found and found[0].is_file() else None
+    except (ImportError, SyntaxError):  # a package that is not on this machine, or a file that was broken since
+        value = None
     module, base = _BASES[kind]
     return value if value is not None else read_declared(_PACKAGE / "core" / f"{module}.py", base, variable)
 

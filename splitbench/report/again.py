@@ -48,7 +48,10 @@ class Sources:
         """Settings and their defaults; one whose default is no plain value has none here."""
         which = part.kind, part.name
         if which not in self._defaults:
-            settings = registry.describe(part.kind, part.name)[1]  # type: ignore[arg-type]
+            try:
+                settings = registry.describe(part.kind, part.name)[1]  # type: ignore[arg-type]
+            except (ImportError, SyntaxError):  # a package that is not on this machine, or a file that was broken since
+                settings = []
             self._defaults[which] = {s.name: _literal(s.default) for s in settings}
         return self._defaults[which]
 
@@ -62,11 +65,15 @@ class Sources:
         """None if there is no telling: it is a digest of what is in a file, or the component has no file of its own."""
         if ":" in part.name:
             return None
-        which = part.kind, part.name, ""
-        if which not in self._declared:
-            self._declared[which] = registry.locate(part.kind, part.name) is not None  # type: ignore[arg-type]
-        found = self.declared(part.kind, part.name, "version") if self._declared[which] else None
-        return str(found or 1) if self._declared[which] else None
+        if not self.defaults(part) and not self._here(part):
+            return None
+        return str(self.declared(part.kind, part.name, "version") or 1)
+
+    def _here(self, part: Part) -> bool:
+        try:
+            return registry.locate(part.kind, part.name) is not None  # type: ignore[arg-type]
+        except ImportError:
+            return False
 
     def unusual(self, part: Part) -> dict[str, Any]:
         """Settings that are not what they are by default."""

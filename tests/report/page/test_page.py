@@ -175,6 +175,21 @@ def test_failed_trainings_and_missing_scores_are_no_trouble(tmp_path: Path) -> N
     assert ">nan<" not in made.lower()
 
 
+def test_components_that_are_gone_or_broken_by_now_are_no_trouble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text("class Broken(:")
+    store = tmp_path / "runs"
+    for name in ("own.py:Broken", "gone.package:Thing", "nowhere.py:Thing", "unheard_of"):
+        run = replace(spec(Part("defenses", name, {"sigma": 1.0})), model=Part("models", name, {}))
+        train(store, run, defense=name)
+        attack(store, run, name, 0.9)
+    made = report(store).html
+    assert made.count("splitbench train --dataset") == 4
+    assert made.count("splitbench attack ") == 4
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
