@@ -46,7 +46,9 @@ def _plot(standings: Sequence[Standing], cost: Cost | None) -> Plot | None:
     if len(those) < 2 or (cost and len({x for x, _ in points}) == 1):
         return None
     what = cost.column if cost else UTILITY
-    on = front(points, more_is_better=not cost)
+    # What no working attack has faced leaks little on paper only: it beats nothing.
+    meant = [i for i, s in enumerate(those) if s.verdict != "uncalibrated"]
+    on = [meant[i] for i in front([points[i] for i in meant], more_is_better=not cost)]
     names = ["undefended" if s.verdict == "undefended" else s.defense for s in those]
     marks = []
     for i, s in enumerate(those):
@@ -68,13 +70,14 @@ def _plot(standings: Sequence[Standing], cost: Cost | None) -> Plot | None:
     ends = [Mark(x, max(floors), "") for x in (across.low, across.high)] if floors else []
     corners = _steps([points[i] for i in on], not cost)
     leak = [y for _, y in points]
+    best = ", ".join(names[i] for i in on) or "nothing"
     return Plot(
         f"pareto-{what.replace(' ', '-')}-{standings[0].setting.key}",
         f"Leakage against {'what is ' if what == 'sent' else ''}{what}",
         standings[0].setting.name,
         standings[0].setting.dataset,
         f"{len(those)} defenses, undefended included. {LEAK} of the worst case runs from {min(leak):.3f} to "
-        f"{max(leak):.3f}. On the front, where nothing is better in both: {', '.join(names[i] for i in on)}.",
+        f"{max(leak):.3f}. On the front, where nothing is better in both: {best}.",
         across,
         axis.linear(f"leakage, {LEAK} (less is better)", [*leak, 0.0], 0.06, (-1.0, 1.0)),
         tuple(marks),

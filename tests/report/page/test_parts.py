@@ -36,6 +36,17 @@ def test_the_front_is_what_no_other_point_beats(found: list[tuple[float, float]]
     assert set(pareto.front(found, more)) == slow
 
 
+def test_what_no_working_attack_has_faced_is_not_on_the_front(tmp_path: Path) -> None:
+    small(tmp_path)
+    train(tmp_path, spec(GAUSSIAN[1.0]), 0.9)
+    attack(tmp_path, spec(GAUSSIAN[1.0]), "fora", 0.05)  # never mounted where nothing defends
+    [plot] = pareto.plots(standings(gather(Store(tmp_path))), 9).plots
+    assert {row[0]: row[4] for row in plot.rows} == {
+        "undefended": "yes", "gaussian(sigma=0.5)": "yes", "gaussian(sigma=1)": "", "gaussian(sigma=2)": "yes",
+    }  # fmt: skip
+    assert [m.kind for m in plot.marks] == ["base", "plain", "doubt", "plain"]
+
+
 @given(points, st.booleans())
 def test_the_staircase_never_passes_below_a_point_of_the_front(found: list[tuple[float, float]], more: bool) -> None:
     on = [found[i] for i in pareto.front(found, more)]
