@@ -13,6 +13,7 @@ from splitbench.cli._sheet import Format, form_of, print_sheets
 from splitbench.core.errors import SplitbenchError
 
 if TYPE_CHECKING:
+    from splitbench.report.paper_table import Side
     from splitbench.report.sheet import HasSheet
 
 
@@ -28,6 +29,9 @@ def table(
         bool, typer.Option("--paper-only", help="Only what the paper prints; needs no results.")
     ] = False,
     ours_only: Annotated[bool, typer.Option("--ours-only", help="Only our values, in the paper's layout.")] = False,
+    undefended: Annotated[
+        bool, typer.Option("--undefended", help="Tell the undefended twin's value beside ours.")
+    ] = False,
     all: Annotated[
         bool, typer.Option("--all", help="Every recipe that was run, and a page of all; with --write.")
     ] = False,
@@ -45,7 +49,7 @@ def table(
         return
     if paper_only and ours_only:
         raise SplitbenchError("--paper-only and --ours-only leave nothing; give one of them")
-    print_sheets(tables(recipe, scale, rows, cols, metric, where, store, paper_only, ours_only), form)
+    print_sheets(tables(recipe, scale, rows, cols, metric, where, store, paper_only, ours_only, undefended), form)
 
 
 def _write_all(recipe: str | None, all: bool, write: str, store: str | None) -> None:
@@ -70,6 +74,7 @@ def tables(
     store: str | None = None,
     paper_only: bool = False,
     ours_only: bool = False,
+    undefended: bool = False,
 ) -> Sequence[HasSheet]:
     from splitbench.bench import recipes
     from splitbench.report.paper_table import layout_of, paper_table
@@ -81,13 +86,19 @@ def tables(
         if not equals:
             raise SplitbenchError(f"--where takes key=value, got '{condition}'")
         wanted[key] = value
-    if (paper_only or ours_only) and (recipe is None or rows or cols):
-        raise SplitbenchError("--paper-only and --ours-only are about the table of a recipe, in its paper's layout")
+    if (paper_only or ours_only or undefended) and (recipe is None or rows or cols):
+        raise SplitbenchError(
+            "--paper-only, --ours-only and --undefended are about the table of a recipe, in its paper's layout"
+        )
     if recipe is not None and recipe.endswith((".yaml", ".yml")):
         named, file = recipes.find(recipe)
         recipe = str(file) if named not in recipes.names() else named
     layout = layout_of(recipe, store, scale) if recipe is not None and not (rows or cols) else None
-    if layout is not None or paper_only or ours_only:
-        side = "paper" if paper_only else "ours" if ours_only else "both"
-        return [paper_table(layout or str(recipe), store=store, scale=scale, side=side, metric=metric, where=wanted)]  # type: ignore[arg-type]
+    if layout is not None or paper_only or ours_only or undefended:
+        side: Side = "paper" if paper_only else "ours" if ours_only else "both"
+        asked = layout or str(recipe)
+        made = paper_table(
+            asked, store=store, scale=scale, side=side, metric=metric, where=wanted, undefended=undefended
+        )
+        return [made]
     return make(recipe, store=store, scale=scale, rows=rows, columns=cols, metric=metric, where=wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,7 +42,7 @@ class Value:
     ladder: str = ""
     mark: Literal["", "best", "tie"] = ""
 
-    def shown(self, percent: bool, side: Side) -> Shown:
+    def shown(self, percent: bool, side: Side, undefended: bool = False) -> Shown:
         scale, digits = (100, 1) if percent else (1, 3)
         paper = "–" if self.paper is None else f"{self.paper * scale:.{digits}f}"
         if side == "paper" or self.ours is None:
@@ -54,7 +54,8 @@ class Value:
             own = f"{mean * scale:.{digits}f}" + ("?" if self.ours.doubt else "") + ("†" if self.ladder else "")
             own += "=" if self.mark == "tie" else ""
             own += "" if self.half is None else f" ±{self.half * scale:.{digits}f}"
-        return Shown(own, self.mark == "best", "" if side == "ours" else f" [{paper}]")
+        beside = f" ({self.undefended * scale:.{digits}f})" if undefended and self.undefended is not None else ""
+        return Shown(own, self.mark == "best", beside + ("" if side == "ours" else f" [{paper}]"))
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ class PaperTable:
     columns: tuple[Place, ...]
     values: Mapping[tuple[Place, Place], Value]
     caption: str
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    undefended: bool = False  # whether the same on the undefended twin is told beside
 
     def label(self, axis: str, value: str) -> str:
         return self.paper.names.get(axis, {}).get(value, value)
@@ -94,7 +96,7 @@ class PaperTable:
             tuple(p.heads.get(axis, axis) for axis in p.rows),
             tuple(labels(p.rows, row) for row in self.rows),
             tuple(labels(p.columns, column) for column in self.columns),
-            tuple(tuple(v.shown(p.percent, self.side) for v in line) for line in values),
+            tuple(tuple(v.shown(p.percent, self.side, self.undefended) for v in line) for line in values),
             self.notes,
             tuple(record(v) for line in values for v in line),
             about={"recipe": p.recipe, "table": p.table, "scale": self.scale},
@@ -121,6 +123,7 @@ def paper_table(
     side: Side = "both",
     metric: str = "",
     where: Mapping[str, str] | None = None,
+    undefended: bool = False,
 ) -> PaperTable:
     """The table of a recipe in the layout of its paper. The paper's side alone needs no store."""
     paper = recipe if isinstance(recipe, Paper) else layout_of(recipe, store, scale)
@@ -149,7 +152,10 @@ def paper_table(
     for name in metrics_of(paper):
         if name not in UTILITY:
             fallen |= {f"{key} {name}": why for key, why in falls(own, name).items()}
-    return _laid_out(paper, rows, fallen, scale, side, notes, own)
+    made = _laid_out(paper, rows, fallen, scale, side, notes, own)
+    if not undefended:
+        return made
+    return replace(made, undefended=True, caption=f"{made.caption} · in parentheses the same on the undefended twin")
 
 
 def _narrowed(paper: Paper, metric: str, where: Mapping[str, str]) -> Paper:

@@ -65,6 +65,10 @@ def test_ours_stands_beside_the_papers(tmp_path: Path) -> None:
     assert ours[0] == "89.0"
     assert "[" not in ours[1]
     assert cells(paper_table("seal/table2", store=tmp_path), "FSHA")[0] == "89.0 [–]"
+    beside = paper_table("seal/table2", store=tmp_path, undefended=True)
+    assert cells(beside, "UnSplit")[0] == "89.0 (90.0) [76.8]"
+    assert cells(beside, "UnSplit")[1].endswith(" (90.0) [10.9]")
+    assert "in parentheses the same on the undefended twin" in beside.caption
 
 
 def test_one_value_has_no_interval_and_several_seeds_have_theirs(tmp_path: Path) -> None:
