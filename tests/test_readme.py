@@ -90,6 +90,24 @@ def test_python_calls(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert scope["tables"]
 
 
+def test_the_papers_table_is_what_the_command_prints() -> None:
+    from splitbench.report import render
+    from splitbench.report.paper_table import paper_table
+
+    shown = TEXT.split("<!-- paper table -->\n")[1].split("<!-- /paper table -->")[0]
+    assert shown == render.markdown(paper_table("seal/table1", side="paper"))
+
+
+def test_the_claim_is_judged_as_the_readme_says() -> None:
+    from splitbench.report.claims import claims
+    from splitbench.report.scorecard import told
+
+    scored, _ = claims("seal/table2", store=Path(__file__).parents[1] / "results")
+    [black] = [s for s in scored if s.claim.id == "black-background"]
+    assert black.verdict == "holds"
+    assert told(black.deciding) in " ".join(TEXT.split())
+
+
 def test_every_command_line_is_one_that_exists() -> None:
     from splitbench.cli.main import app
 

@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from splitbench.bench import parts, recipes, runfolder
+from splitbench.bench.certificate import Certificate
 from splitbench.bench.document import Document
 from splitbench.bench.outcome import Outcome
 from splitbench.bench.plan import Cell
@@ -130,29 +131,6 @@ def certificate_cells(cell: Cell) -> list[Cell]:
     return [*([Cell(cell.run).twin, cell.twin] if cell.run.defenses else []), *floor]
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """An attacked number beside what it must be read with."""
-
-    value: float | None
-    undefended: float | None  # the same attack on the undefended twin
-    floor: float | None  # the mean image
-    bar: float
-
-    @property
-    def calibrated(self) -> bool:
-        """Whether the attack works where nothing defends, so that failing here means something."""
-        return self.undefended is not None and self.undefended >= self.bar
-
-    @property
-    def verdict(self) -> Literal["uncalibrated", "leaks", "hides"]:
-        """Whether more than half is recovered of what the attack gets undefended beyond the mean image."""
-        if not self.calibrated or self.value is None or self.undefended is None:
-            return "uncalibrated"
-        floor = self.floor or 0.0
-        return "leaks" if self.value - floor > (self.undefended - floor) / 2 else "hides"
-
-
 def certificate(outcome: Outcome, *, store: Path | str | None = None, metric: str = "ssim") -> Certificate:
     place = Store(store)
     cell = Cell.from_document(dict(outcome.cell))
@@ -218,7 +196,13 @@ def run(
     """All cells of a recipe, or of one that was checked: train, attack, score. What the store has is not done again."""
     found = (recipe if isinstance(recipe, Plan) else check(recipe, scale=scale, store=store)).recipe
     place = Store(store).open_for_writing()
-    document = {"title": found.title, "table": dict(found.table), "cells": [cell.key for cell in found.cells]}
+    document = {
+        "title": found.title,
+        "table": dict(found.table),
+        "paper": dict(found.paper),
+        "seeds": sorted({cell.run.seed for cell in found.cells}),
+        "cells": [cell.key for cell in found.cells],
+    }
     place.put_plan(found.name, found.scale, document)
     finished = run_cells(found.cells, place, found.metrics, done)
     return [f.outcome for f in finished]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -108,23 +108,28 @@ class Outcome:
         pq.write_table(pa.Table.from_pylist([row], schema=SCHEMA), path)
 
     @classmethod
-    def read(cls, path: Path) -> Outcome:
+    def read(cls, path: Path | BinaryIO) -> Outcome:
         """Raises `ValueError` for a file that is not an outcome of this schema."""
         # One small file at a time: threads and memory maps cost more than they save.
         table = pq.ParquetFile(path).read(use_threads=False)
         if "schema" not in table.column_names:
             raise ValueError("not an outcome of splitbench")
-        row = table.to_pylist()[0]
-        version = row.pop("schema")
+        if len(table) != 1:
+            raise ValueError(f"{len(table)} rows, an outcome is one")
+        version = table.column("schema")[0].as_py()
         if version != SCHEMA_VERSION:
             raise ValueError(f"schema {version}, this version of splitbench reads {SCHEMA_VERSION}")
-        metrics, samples = row.pop("metrics"), row.pop("samples")
+        if absent := set(SCHEMA.names) - set(table.column_names):
+            raise ValueError(f"not an outcome of splitbench: no {', '.join(sorted(absent))}")
+        row = table.select([n for n in SCHEMA.names if n not in ("schema", "samples")]).to_pylist()[0]
+        metrics = row.pop("metrics")
+        samples = table.column("samples").combine_chunks().flatten()
         values: dict[tuple[str, str], list[float]] = {}
         indices: dict[tuple[str, str], list[int]] = {}
-        for entry in samples:
-            which = entry["metric"], entry["readout"]
-            values.setdefault(which, []).append(entry["value"])
-            indices.setdefault(which, []).append(entry["sample"])
+        names = ("metric", "readout", "sample", "value")
+        for metric, readout, sample, value in zip(*(samples.field(n).to_pylist() for n in names), strict=True):
+            values.setdefault((metric, readout), []).append(value)
+            indices.setdefault((metric, readout), []).append(sample)
         scores = tuple(Score(**m, values=tuple(values.get((m["metric"], m["readout"]), ()))) for m in metrics)
         row["cell"], row["provenance"] = json.loads(row["cell"]), json.loads(row["provenance"])
         row["costs"] = dict(row["costs"])

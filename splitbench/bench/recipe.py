@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, MinLen
 from pydantic import TypeAdapter, ValidationError
 
-from splitbench.bench import parts
+from splitbench.bench import paper, parts
 from splitbench.bench.document import Document
 from splitbench.bench.plan import SCALES, Cell, Counts, RunSpec, Training
 from splitbench.core.component import Part
@@ -111,7 +111,7 @@ class Recipe:
             )
         else:
             mistakes += _check(document.data)
-        _raise(mistakes, document)
+        document.refuse(mistakes)
         merged = _merge(DEFAULTS, {k: v for k, v in document.data.items() if k not in ("scales", "cases")})
         chosen = (document.data.get("scales") or {}).get(scale) or {}
         merged = _merge(merged, {k: v for k, v in chosen.items() if k != "cases"})
@@ -121,16 +121,10 @@ class Recipe:
             found, wrong = _cells(_coerce(_merge(merged, case)), scale, f"cases[{i}]" if case else "")
             cells += found
             mistakes += wrong
-        _raise(mistakes, document)
+        document.refuse(mistakes)
         metrics = tuple(_must("metrics", spec) for spec in merged["metrics"])
         unique = tuple({cell.key: cell for cell in cells}.values())
         return cls(name, merged["title"], scale, unique, metrics, merged["table"], merged["paper"])
-
-
-def _raise(mistakes: Sequence[Mistake], document: Document) -> None:
-    if mistakes:
-        placed = {dataclasses.replace(m, line=m.line or document.line(m.where)): None for m in mistakes}
-        raise SplitbenchError(sorted(placed, key=lambda m: m.line or 0), source=document.source)
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,7 +148,9 @@ def _check(block: Mapping[str, Any], inside: str = "") -> list[Mistake]:
     ]
     for key, value in block.items():
         where = f"{inside}.{key}" if inside else str(key)
-        if key in PLAIN:
+        if key == "paper":
+            mistakes += paper.check(value, where)
+        elif key in PLAIN:
             mistakes += _typed(PLAIN[key], value, where)
         elif key in ONE:
             mistakes += parts.resolve(ONE[key], value, where)[1]

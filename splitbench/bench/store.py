@@ -4,6 +4,7 @@
     <store>/outcomes/<key>.parquet
     <store>/plans/<recipe>@<scale>.json
     <store>/latest              the run that was trained last
+    <store>/.index.arrow        what was read of many outcomes; made again when it is gone
 
 Any number of processes may share a store. A name appears only when what it names is complete; a file whose name
 begins with a dot is somebody's unfinished work, or a lock.
@@ -17,12 +18,13 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from splitbench.bench.index import read_all
 from splitbench.bench.outcome import Outcome
 from splitbench.core.errors import SplitbenchError, nearest
 
@@ -56,7 +58,7 @@ class Store:
 
     def get(self, key: str) -> Outcome | None:
         """The outcome of a cell, or None if there is none that can be read."""
-        path = self._outcomes / f"{key}.parquet"
+        path = self.outcome_file(key)
         if not path.is_file():
             return None
         try:
@@ -64,18 +66,20 @@ class Store:
         except (OSError, ValueError):
             return None  # damaged: run the cell again; `outcomes` reports it
 
+    def outcome_file(self, key: str) -> Path:
+        return self._outcomes / f"{key}.parquet"
+
     def put(self, outcome: Outcome) -> None:
-        self._write(self._outcomes / f"{outcome.key}.parquet", outcome.write)
+        self._write(self.outcome_file(outcome.key), outcome.write)
 
     def outcomes(self) -> tuple[list[Outcome], list[Damage]]:
         """Everything that can be read, oldest first, and what cannot."""
-        found, damaged = [], []
-        for path in sorted(self._outcomes.glob("[!.]*.parquet")):
-            try:
-                found.append(Outcome.read(path))
-            except (OSError, ValueError) as error:
-                damaged.append(Damage(path, str(error).splitlines()[0]))
-        return sorted(found, key=lambda outcome: (outcome.created, outcome.key)), damaged
+        found, failed = read_all(self._outcomes, self.path / ".index.arrow", self._write_index)
+        return sorted(found, key=lambda outcome: (outcome.created, outcome.key)), [Damage(*one) for one in failed]
+
+    def _write_index(self, target: Path, fill: Callable[[Path], None]) -> None:
+        with contextlib.suppress(OSError, SplitbenchError):  # a store that may only be read, or a full disk
+            self._write(target, fill)
 
     # -- runs ----------------------------------------------------------------------------------------------------
 
@@ -87,6 +91,13 @@ class Store:
         if not self._trained.is_dir():
             return []
         return sorted(p.name for p in self._trained.iterdir() if p.is_dir() and not p.name.startswith("."))
+
+    def lost(self, outcomes: Iterable[Outcome]) -> list[str]:
+        """Runs with rows here whose folder is gone. A store that never had folders, only rows, has lost none."""
+        if not self._trained.is_dir():
+            return []
+        here = set(self.runs())
+        return sorted({o.run for o in outcomes if o.kind == "train" and o.status == "done"} - here)
 
     def run_folder(self, key: str) -> Path:
         return self._trained / key
@@ -131,7 +142,14 @@ class Store:
 
     def plan(self, name: str, scale: str) -> dict[str, Any] | None:
         path = self._plan(name, scale)
-        found: dict[str, Any] | None = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        if not path.is_file():
+            return None
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or not isinstance(found.get("cells"), list):
+            raise SplitbenchError(f"{path} cannot be read; `splitbench run {name}` writes it again")
         return found
 
     def plans(self) -> list[tuple[str, str]]:

@@ -34,6 +34,9 @@ def attack(
         str | None, typer.Option(help="Of the defense: none, family (guesses its secret) or exact (holds it).")
     ] = None,
     tampers: Annotated[bool | None, typer.Option(help="Whether the server is malicious (default: no).")] = None,
+    transcript: Annotated[
+        bool | None, typer.Option(help="Whether it kept what passed in the training (default: if it was recorded).")
+    ] = None,
     rounds: Annotated[
         int | None, typer.Option(help="How often it was sent each image, defended anew (default: once).")
     ] = None,
@@ -53,6 +56,7 @@ def attack(
         "architecture": architecture,
         "labels": labels,
         "tampers": tampers,
+        "transcript": transcript,
         "knowledge": knowledge,
         "rounds": rounds,
     }

@@ -9,7 +9,24 @@ import sys
 import typer
 
 from splitbench import __version__
-from splitbench.cli import attack, check, data, doctor, evaluate, ls, run, show, table, train
+from splitbench.cli import (
+    attack,
+    check,
+    checklist,
+    claims,
+    data,
+    diff,
+    doctor,
+    evaluate,
+    export,
+    ls,
+    report,
+    run,
+    show,
+    table,
+    train,
+    verify,
+)
 from splitbench.cli._settings import SettingsCommand
 from splitbench.core.errors import SplitbenchError
 
@@ -25,6 +42,12 @@ app.command(cls=SettingsCommand)(train.train)
 app.command(cls=SettingsCommand)(attack.attack)
 app.command()(evaluate.evaluate)
 app.command()(table.table)
+app.command()(claims.claims)
+app.command()(report.report)
+app.command()(diff.diff)
+app.command()(checklist.checklist)
+app.command()(export.export)
+app.command()(verify.verify)
 app.command()(run.run)
 app.command()(check.check)
 app.command()(ls.ls)

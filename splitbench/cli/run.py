@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from splitbench.cli import table as table_command
 from splitbench.cli._output import Json, Scale, StorePath, err, print_json, showing_progress
+from splitbench.cli._sheet import print_sheets
+from splitbench.cli.table import tables
 
 if TYPE_CHECKING:
     from splitbench.bench.outcome import Outcome
@@ -47,7 +48,7 @@ def run(
     if json:
         print_json([_plain(outcome) for outcome in outcomes])
     else:
-        table_command.table(plan.recipe.name, scale, "text", "", "", "", None, store, False)
+        print_sheets(tables(plan.recipe.name, scale, store=store), "text")
     raise typer.Exit(1 if any(o.status == "failed" for o in outcomes) else 0)
 
 

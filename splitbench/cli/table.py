@@ -2,54 +2,103 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table as Grid
 
-from splitbench.cli._output import Scale, StorePath, err, out, print_json
-from splitbench.core.errors import SplitbenchError, nearest
+from splitbench.cli._output import Json, Scale, StorePath
+from splitbench.cli._sheet import Format, form_of, print_sheets
+from splitbench.core.errors import SplitbenchError
+
+if TYPE_CHECKING:
+    from splitbench.report.paper_table import Side
+    from splitbench.report.sheet import HasSheet
 
 
 def table(
     recipe: Annotated[str | None, typer.Argument(help="A recipe that was run; without one, all of the store.")] = None,
     scale: Scale = "desk",
-    format: Annotated[str, typer.Option("--format", help="text, markdown, latex, csv or json.")] = "text",
-    rows: Annotated[str, typer.Option(help="What the rows are (default: defense).")] = "",
-    cols: Annotated[str, typer.Option(help="What the columns are (default: attack).")] = "",
-    metric: Annotated[str, typer.Option(help="What the cells hold (default: ssim).")] = "",
+    format: Format = "text",
+    rows: Annotated[str, typer.Option(help="What the rows are (default: as in the paper, or defense).")] = "",
+    cols: Annotated[str, typer.Option(help="What the columns are (default: as in the paper, or attack).")] = "",
+    metric: Annotated[str, typer.Option(help="What the cells hold (default: as in the paper, or ssim).")] = "",
     where: Annotated[list[str] | None, typer.Option(help="Keep only, e.g. dataset=cifar10. May be repeated.")] = None,
+    paper_only: Annotated[
+        bool, typer.Option("--paper-only", help="Only what the paper prints; needs no results.")
+    ] = False,
+    ours_only: Annotated[bool, typer.Option("--ours-only", help="Only our values, in the paper's layout.")] = False,
+    undefended: Annotated[
+        bool, typer.Option("--undefended", help="Tell the undefended twin's value beside ours.")
+    ] = False,
+    all: Annotated[
+        bool, typer.Option("--all", help="Every recipe that was run, and a page of all; with --write.")
+    ] = False,
+    write: Annotated[str, typer.Option("--write", help="With --all: the folder to write Markdown and LaTeX to.")] = "",
     store: StorePath = None,
-    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    json: Json = False,
 ) -> None:
-    """Print results from the store: mean and 95 % interval, every gap with its reason."""
-    from splitbench.report import render
+    """Print results: a recipe in its paper's own layout, ours and the paper's values side by side, or any question.
+
+    Mean and 95 % interval; every gap with its reason. --rows, --cols and --where ask a question of their own.
+    """
+    form = form_of(format, json)
+    if all or write:
+        _write_all(recipe, all, write, store)
+        return
+    if paper_only and ours_only:
+        raise SplitbenchError("--paper-only and --ours-only leave nothing; give one of them")
+    print_sheets(tables(recipe, scale, rows, cols, metric, where, store, paper_only, ours_only, undefended), form)
+
+
+def _write_all(recipe: str | None, all: bool, write: str, store: str | None) -> None:
+    from splitbench.report.pages import pages
+
+    if not (all and write) or recipe is not None:
+        raise SplitbenchError("--all and --write FOLDER go together, without a recipe: they write every table")
+    for name, text in pages(store).items():
+        path = Path(write) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        typer.echo(path)
+
+
+def tables(
+    recipe: str | None,
+    scale: str,
+    rows: str = "",
+    cols: str = "",
+    metric: str = "",
+    where: Sequence[str] | None = None,
+    store: str | None = None,
+    paper_only: bool = False,
+    ours_only: bool = False,
+    undefended: bool = False,
+) -> Sequence[HasSheet]:
+    from splitbench.bench import recipes
+    from splitbench.report.paper_table import layout_of, paper_table
     from splitbench.report.table import table as make
 
-    form = "json" if json else format
-    if form not in render.FORMATS:
-        raise SplitbenchError(f"no format '{form}'{nearest(form, render.FORMATS)}")
     wanted = {}
     for condition in where or []:
         key, equals, value = condition.partition("=")
         if not equals:
             raise SplitbenchError(f"--where takes key=value, got '{condition}'")
         wanted[key] = value
-    tables = make(recipe, store=store, scale=scale, rows=rows, columns=cols, metric=metric, where=wanted)
-    if form == "json":
-        print_json([render.data(t) for t in tables])
-        return
-    if form != "text":
-        write = {"markdown": render.markdown, "latex": render.latex, "csv": render.comma_separated}[form]
-        typer.echo("\n".join(write(t) for t in tables), nl=False)
-        return
-    for made in tables:
-        grid = Grid(title=made.title or None, caption=made.caption, caption_justify="left", title_justify="left")
-        grid.add_column(made.corner, no_wrap=True)
-        for column in made.columns:
-            grid.add_column(column, justify="right")
-        for row in made.rows:
-            grid.add_row(row, *(made.entry(row, column).text().replace(" ", "\u00a0") for column in made.columns))
-        out().print(grid)
-        for note in made.notes:
-            err().print(f"  {note}")
+    if (paper_only or ours_only or undefended) and (recipe is None or rows or cols):
+        raise SplitbenchError(
+            "--paper-only, --ours-only and --undefended are about the table of a recipe, in its paper's layout"
+        )
+    if recipe is not None and recipe.endswith((".yaml", ".yml")):
+        named, file = recipes.find(recipe)
+        recipe = str(file) if named not in recipes.names() else named
+    layout = layout_of(recipe, store, scale) if recipe is not None and not (rows or cols) else None
+    if layout is not None or paper_only or ours_only or undefended:
+        side: Side = "paper" if paper_only else "ours" if ours_only else "both"
+        asked = layout or str(recipe)
+        made = paper_table(
+            asked, store=store, scale=scale, side=side, metric=metric, where=wanted, undefended=undefended
+        )
+        return [made]
+    return make(recipe, store=store, scale=scale, rows=rows, columns=cols, metric=metric, where=wanted)

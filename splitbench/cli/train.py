@@ -30,6 +30,9 @@ def train(
     lr: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
     optimizer: Annotated[str, typer.Option(help="adam, adamw or sgd.")] = "adam",
     schedule: Annotated[str, typer.Option(help="constant or cosine.")] = "constant",
+    weight_decay: Annotated[float, typer.Option()] = 0.0,
+    momentum: Annotated[float, typer.Option(help="Of sgd.")] = 0.9,
+    warmup: Annotated[int, typer.Option(help="Epochs of linear warm-up.")] = 0,
     private: Annotated[int, typer.Option(help="Training images the clients hold; 0: all that are left.")] = 0,
     auxiliary: Annotated[int, typer.Option(help="Images set aside for the adversary.")] = 500,
     evaluation: Annotated[int, typer.Option(help="Images the attacks will be judged on.")] = 64,
@@ -51,7 +54,8 @@ def train(
 
     from splitbench.bench import calls
 
-    training = {"epochs": epochs, "batch": batch, "lr": lr, "optimizer": optimizer, "schedule": schedule}
+    training = {"epochs": epochs, "batch": batch, "lr": lr, "optimizer": optimizer, "schedule": schedule,
+                "weight_decay": weight_decay, "momentum": momentum, "warmup": warmup}  # fmt: skip
     with showing_progress():
         outcome = calls.train(
             [given[f"defense{i}"] for i in range(len(names))],

@@ -113,6 +113,17 @@ def _plain(message: str) -> str:
     return message.replace("Input should be", "expected").replace("Value error, ", "")
 
 
+def parsed(path: Path) -> ast.Module:
+    """A source file, parsed once for as long as it stays as it is."""
+    known = path.stat()
+    return _parsed(path, known.st_mtime_ns, known.st_size)
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(path: Path, _time: int, _size: int) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def read_settings(path: Path, class_name: str) -> tuple[str, list[Setting]]:
     """The docstring and settings of a component, from its source alone, so that `--help` loads nothing heavy.
 
@@ -145,7 +156,7 @@ def read_declared(path: Path, class_name: str, variable: str) -> Any:
 
     Read from the source alone, so it must be a plain string or number.
     """
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     body = next((n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == class_name), None)
     if body is None:
         return None

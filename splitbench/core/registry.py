@@ -17,7 +17,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from splitbench.core.component import Component, Setting, read_declared, read_settings
+from splitbench.core.component import Component, Setting, parsed, read_declared, read_settings
 from splitbench.core.errors import SplitbenchError, nearest
 
 Kind = Literal["models", "data", "topologies", "defenses", "attacks", "metrics"]
@@ -58,7 +58,8 @@ def _plugins(kind: Kind) -> dict[str, str]:
 
 def locate(kind: Kind, name: str) -> tuple[Path, str] | None:
     """The source file and class of a component, found without importing it; None if it has no file."""
-    if path := _files(kind).get(name):
+    path = _PACKAGE / kind / f"{name}.py"
+    if name.isidentifier() and not name.startswith("_") and path.is_file():
         return path, _class_in(path, name)
     spec = _plugins(kind).get(name, name)
     place, _, attribute = spec.partition(":")
@@ -73,7 +74,7 @@ def locate(kind: Kind, name: str) -> tuple[Path, str] | None:
 def _class_in(path: Path, name: str) -> str:
     """A file holds one public class, named as the file is, but for case and underscores (`None_` is `none`)."""
     wanted = name.replace("_", "").lower()
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in parsed(path).body:
         if isinstance(node, ast.ClassDef) and node.name.rstrip("_").lower() == wanted:
             return node.name
     raise ImportError(f"{path} holds no class named like '{name}'")
@@ -89,9 +90,9 @@ def declared(kind: Kind, name: str, variable: str) -> Any:
     """A class variable of a component, read from its source; the default of its kind where it says none or is gone."""
     try:
         found = locate(kind, name)
-    except ImportError:  # a package that is not on this machine
-        found = None
-    value = read_declared(*found, variable) if found and found[0].is_file() else None
+        value = read_declared(*found, variable) if found and found[0].is_file() else None
+    except (ImportError, SyntaxError):  # a package that is not on this machine, or a file that was broken since
+        value = None
     module, base = _BASES[kind]
     return value if value is not None else read_declared(_PACKAGE / "core" / f"{module}.py", base, variable)
 

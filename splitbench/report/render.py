@@ -1,85 +1,71 @@
-"""A table as Markdown, LaTeX, CSV or plain data. The terminal's rendering belongs to the command line."""
+"""A table as Markdown, LaTeX, CSV, HTML or plain data. The terminal's rendering belongs to the command line."""
 
 from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from splitbench.report.table import Entry, Table
+from splitbench.report.html_table import html as html
+from splitbench.report.latex import latex as latex
+from splitbench.report.sheet import HasSheet, Shown, first_of_group
 
-FORMATS = ("text", "markdown", "latex", "csv", "json")
-_LATEX = {
-    **{character: "\\" + character for character in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-    "·": r"$\cdot$",
-    "×": r"$\times$",
-    "–": "--",
-    "†": r"$\dagger$",
-}
+FORMATS = ("text", "markdown", "latex", "csv", "html", "json")
 
 
-def markdown(table: Table) -> str:
-    def line(cells: list[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+def markdown(shown: HasSheet) -> str:
+    sheet = shown.sheet()
 
-    head = line([table.corner, *table.columns])
-    rule = "|" + " --- |" + " ---: |" * len(table.columns)
-    body = [line([row, *(table.entry(row, column).text() for column in table.columns)]) for row in table.rows]
-    title = [f"**{table.title}**", ""] if table.title else []
-    notes = [f"- {note}" for note in table.notes]
-    return "\n".join([*title, head, rule, *body, "", table.caption, *([""] if notes else []), *notes]) + "\n"
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(" ".join(cell.splitlines()).replace("|", r"\|") for cell in cells) + " |"
 
+    def cell(value: Shown) -> str:
+        return (f"**{value.text}**" if value.bold else value.text) + value.after
 
-def latex(table: Table) -> str:
-    def text(value: str) -> str:
-        return "".join(_LATEX.get(character, character) for character in value)
-
-    def line(cells: list[str]) -> str:
-        return "  " + " & ".join(map(text, cells)) + r" \\"
-
-    body = [line([row, *(table.entry(row, column).text() for column in table.columns)]) for row in table.rows]
-    caption = ". ".join(part for part in (table.title, table.caption, *table.notes) if part)
-    return (
-        "\n".join(
+    levels = range(len(sheet.corner))
+    head = line([*sheet.corner, *(" ".join(part for part in column if part) for column in sheet.columns)])
+    rule = "|" + " --- |" * len(sheet.corner) + (" --- |" if sheet.prose else " ---: |") * len(sheet.columns)
+    body = [
+        line(
             [
-                r"\begin{table}",
-                r"  \centering",
-                rf"  \caption{{{text(caption)}}}",
-                rf"  \begin{{tabular}}{{l{'r' * len(table.columns)}}}",
-                r"  \toprule",
-                line([table.corner, *table.columns]),
-                r"  \midrule",
-                *body,
-                r"  \bottomrule",
-                r"  \end{tabular}",
-                r"\end{table}",
+                *(row[level] if first_of_group(sheet.rows, i, level) else "" for level in levels),
+                *map(cell, sheet.cells[i]),
             ]
         )
-        + "\n"
-    )
+        for i, row in enumerate(sheet.rows)
+    ]
+    title = [f"**{sheet.title}**", ""] if sheet.title else []
+    notes = [f"- {note}" for note in sheet.notes]
+    return "\n".join([*title, head, rule, *body, "", sheet.caption, *([""] if notes else []), *notes]) + "\n"
 
 
-def comma_separated(table: Table) -> str:
+def comma_separated(shown: HasSheet) -> str:
+    records = shown.sheet().records
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([table.corner, "column", "mean", "half_width_95", "n", "seeds", "note", "not_monotone", "outcomes"])
-    for row in table.rows:
-        for column in table.columns:
-            e = table.entry(row, column)
-            said = e.note or e.without
-            writer.writerow([row, column, e.mean, e.half, e.n, e.seeds, said, e.ladder, " ".join(e.keys)])
+    writer.writerow(records[0] if records else [])
+    for record in records:
+        cells = [" ".join(map(str, v)) if isinstance(v, list) else v for v in record.values()]
+        # The writer does not quote a carriage return by itself, at which readers break a line.
+        writer.writerow([v.replace("\r", " ") if isinstance(v, str) else v for v in cells])
     return out.getvalue()
 
 
-def data(table: Table) -> dict[str, Any]:
-    def plain(row: str, column: str, e: Entry) -> dict[str, Any]:
-        return {table.corner: row, "column": column, "mean": e.mean, "half_width_95": e.half, "n": e.n,
-                "seeds": e.seeds, "note": e.note or e.without, "not_monotone": e.ladder,
-                "outcomes": list(e.keys)}  # fmt: skip
+def data(shown: HasSheet) -> dict[str, Any]:
+    sheet = shown.sheet()
+    return {
+        "title": sheet.title,
+        "caption": sheet.caption,
+        **(sheet.about or {}),
+        "entries": [dict(record) for record in sheet.records],
+        "notes": list(sheet.notes),
+    }
 
-    entries = [plain(r, c, table.entry(r, c)) for r in table.rows for c in table.columns]
-    return {"title": table.title, "caption": table.caption, "entries": entries, "notes": list(table.notes)}
+
+WRITERS: dict[str, Callable[[HasSheet], str]] = {
+    "markdown": markdown,
+    "latex": latex,
+    "csv": comma_separated,
+    "html": html,
+}

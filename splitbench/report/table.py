@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from splitbench.bench.outcome import Outcome
 from splitbench.bench.store import Store
+from splitbench.core import registry
 from splitbench.core.errors import SplitbenchError, nearest
 from splitbench.core.threat import KNOWLEDGE
+from splitbench.report.calibration import doubt as why_not
+from splitbench.report.damage import damage_notes
 from splitbench.report.interval import half_width
 from splitbench.report.ladder import falls
 from splitbench.report.place import AXES, Placed, placed
+from splitbench.report.sheet import Sheet, Shown
 from splitbench.report.worst import looking, worst
 
 UTILITY = ("accuracy", "mcc")
@@ -64,6 +69,23 @@ class Table:
     def entry(self, row: str, column: str) -> Entry:
         return self.entries.get((row, column), Entry(None))
 
+    def sheet(self) -> Sheet:
+        def record(row: str, column: str, e: Entry) -> dict[str, Any]:
+            return {self.corner: row, "column": column, "mean": e.mean, "half_width_95": e.half, "n": e.n,
+                    "seeds": e.seeds, "note": e.note or e.without, "not_monotone": e.ladder,
+                    "outcomes": list(e.keys)}  # fmt: skip
+
+        return Sheet(
+            self.title,
+            self.caption,
+            (self.corner,),
+            tuple((row,) for row in self.rows),
+            tuple((column,) for column in self.columns),
+            tuple(tuple(Shown(self.entry(row, column).text()) for column in self.columns) for row in self.rows),
+            self.notes,
+            tuple(record(row, column, self.entry(row, column)) for row in self.rows for column in self.columns),
+        )
+
 
 def table(
     recipe: str | None = None,
@@ -84,7 +106,7 @@ def table(
     if recipe is not None:
         plan = place.plan(recipe, scale)
         if plan is None:
-            raise SplitbenchError(_not_run(place, recipe, scale))
+            raise SplitbenchError(not_run(place, recipe, scale))
         planned, title = plan["cells"], plan["title"]
         rows, columns = rows or plan["table"].get("rows", ""), columns or plan["table"].get("columns", "")
         metric = metric or plan["table"].get("metric", "")
@@ -94,16 +116,24 @@ def table(
     for axis in (rows, columns, *(where or {})):
         if axis not in (*AXES, "scale"):
             raise SplitbenchError(f"a table has no '{axis}' to go by{nearest(axis, AXES)}")
+    scored = {score.metric for o in outcomes for score in o.scores}
+    if outcomes and metric not in scored and metric not in registry.names("metrics"):
+        raise SplitbenchError(f"no metric named '{metric}'{nearest(metric, {*scored, *registry.names('metrics')})}")
     chosen = [o for o in outcomes if all(str(getattr(o, k)) == v for k, v in (where or {}).items())]
     attacks = [o for o in chosen if o.kind == "attack"]
     if columns != "attack" and attacks:
         chosen = attacks  # the task has its column among those of the attacks
     if not chosen:
-        raise SplitbenchError(f"nothing to show in {place.path}; `splitbench train` or `splitbench run` makes results")
-    notes = [f"{d.path.name} cannot be read: {d.reason}" for d in damaged]
+        unread = "".join(f"; {note}" for note in damage_notes(place, damaged, ()))
+        raise SplitbenchError(
+            f"nothing to show in {place.path}; `splitbench train` or `splitbench run` makes results{unread}"
+        )
+    notes = damage_notes(place, damaged, chosen)
     if planned is not None and len(outcomes) < len(planned):
         notes.append(f"{len(planned) - len(outcomes)} of {len(planned)} cells are not run yet")
-    beside = Beside({o.key: o for o in everything}, falls(everything, metric))
+    shown = {(o.dataset, o.defense, o.attack) for o in chosen}
+    ladders = [o for o in everything if (o.dataset, o.defense, o.attack) in shown]
+    beside = Beside({o.key: o for o in everything}, falls(ladders, metric))
     groups: dict[tuple[str, ...], list[Placed]] = {}
     free = [axis for axis in GROUP if axis not in (rows, columns)]
     for at, outcome in placed(chosen, rows, columns):
@@ -114,7 +144,7 @@ def table(
     ]
 
 
-def _not_run(store: Store, recipe: str, scale: str) -> str:
+def not_run(store: Store, recipe: str, scale: str) -> str:
     plans = store.plans()
     scales = [s for name, s in plans if name == recipe]
     if scales:
@@ -207,7 +237,7 @@ def _worst_case(runs: Sequence[Sequence[Placed]], names: Sequence[str], metric: 
     without = f"leaves out {', '.join(dict.fromkeys(left_out))}" if left_out else ""
     if not all(len(values) for values in each):
         return Entry(None, note=f"unscored: {without}", keys=tuple(keys))
-    doubts = [_doubt(beside.twins[key], beside.twins) for key in keys]
+    doubts = [why_not(beside.twins[key], beside.twins) for key in keys]
     doubt = "uncalibrated: none of these attacks works undefended" if all(doubts) else ""
     means = np.array([values.mean() for values in each])
     half, n = half_width(means if len(means) > 1 else each[0]), sum(map(len, each))
@@ -230,16 +260,6 @@ def _interval_caption(entries: object) -> str:
     return f" · ± 95 % over {over}"
 
 
-def _doubt(outcome: Outcome, twins: Mapping[str, Outcome]) -> str:
-    """An attack that fails where nothing defends proves nothing about a defense."""
-    twin = twins.get(outcome.twin)
-    score = twin.score("ssim") if twin is not None and twin.status == "done" else None
-    if not outcome.bar or (score is not None and score.value >= outcome.bar):
-        return ""
-    reached = "was not run" if score is None else f"reaches an SSIM of {score.value:.3f}"
-    return f"uncalibrated: undefended, {outcome.attack} {reached}; its bar is {outcome.bar:g}"
-
-
 def _entry(outcomes: Sequence[Outcome], metric: str, beside: Beside) -> Entry:
     keys = tuple(o.key for o in outcomes)
     missing = [o for o in outcomes if o.status != "done"]
@@ -253,6 +273,6 @@ def _entry(outcomes: Sequence[Outcome], metric: str, beside: Beside) -> Entry:
     means = np.array([s.value for s in present])
     values = means if len(present) > 1 else np.array(present[0].values)
     n = sum(s.n for s in present)
-    doubt = next((d for o in outcomes if (d := _doubt(o, beside.twins))), "")
+    doubt = next((d for o in outcomes if (d := why_not(o, beside.twins))), "")
     ladder = "; ".join(dict.fromkeys(beside.fallen[key] for key in keys if key in beside.fallen))
     return Entry(float(means.mean()), half_width(values), n, len(present), doubt=doubt, ladder=ladder, keys=keys)

@@ -12,7 +12,8 @@ import torch
 import splitbench as sb
 from splitbench.bench import runfolder
 from splitbench.bench.adversary import view_of
-from splitbench.bench.calls import Certificate, attack_cell, efforts
+from splitbench.bench.calls import attack_cell, efforts
+from splitbench.bench.certificate import Certificate
 from splitbench.bench.plan import Cell
 from splitbench.bench.prepare import prepare
 from splitbench.bench.store import Store

@@ -129,7 +129,7 @@ def test_markdown_keeps_its_columns_whatever_the_names(tmp_path: Path) -> None:
 
 def test_latex_escapes_what_tex_would_read(tmp_path: Path) -> None:
     text = render.latex(odd(tmp_path))
-    assert r"a|b\_50\% \& \{x\}" in text
+    assert r"a$|$b\_50\% \& \{x\}" in text
     assert text.count(r"\toprule") == text.count(r"\bottomrule") == 1
     assert "±" not in text
 

@@ -1,0 +1,35 @@
+"""splitbench verify"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from splitbench.cli._output import Json, print_json
+
+
+def verify(
+    path: Annotated[Path, typer.Argument(help="A zip that `splitbench export` wrote.")],
+    expect: Annotated[str, typer.Option("--expect", help="The digest that `export` printed, or its beginning.")] = "",
+    json: Json = False,
+) -> None:
+    """Check that an exported zip is whole and unchanged, and tell what differs; exits with 1 if something does."""
+    from splitbench.bench.verify import verify as check
+    from splitbench.report.pages import markdown_of
+
+    found = check(path, expect, markdown_of)
+    if json:
+        print_json({**vars(found), "path": str(found.path), "whole": not found.problems})
+    else:
+        typer.echo(f"{path}: {found.kind} {found.what}, {found.files} files, {found.rows} rows, {found.runs} runs")
+        for problem in found.problems:
+            typer.echo(f"  {problem}")
+        for name in found.missing:
+            typer.echo(f"  not in it when it was made: {name}")
+        for other in found.elsewhere:
+            typer.echo(f"  made elsewhere: {other}")
+        count = "1 problem" if len(found.problems) == 1 else f"{len(found.problems)} problems"
+        typer.echo(f"{count}: do not trust it" if found.problems else f"whole and unchanged, digest {found.digest}")
+    raise typer.Exit(1 if found.problems else 0)

@@ -1,0 +1,169 @@
+"""The rows that answer a question: everything at one place of a table, seed by seed and image by image."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from splitbench.bench.axis import FIXED, plain
+from splitbench.bench.outcome import Outcome, Score
+from splitbench.report.calibration import doubt
+
+UTILITY = ("accuracy", "mcc")  # how well the task is done, under attack or not
+
+
+@dataclass(frozen=True)
+class Seed:
+    """What one seed gave. `values` are empty where only the mean is known."""
+
+    mean: float
+    n: int
+    values: tuple[float, ...]
+    images: tuple[int, ...]
+    source: str  # the same source is the same measurement
+
+
+@dataclass(frozen=True)
+class Measured:
+    metric: str
+    dataset: str = ""
+    seeds: Mapping[int, Seed] | None = None  # none: there is no value, and `note` says why
+    note: str = ""
+    doubt: str = ""
+    keys: tuple[str, ...] = ()
+
+    @property
+    def mean(self) -> float | None:
+        return sum(s.mean for s in self.seeds.values()) / len(self.seeds) if self.seeds else None
+
+    @property
+    def n(self) -> int:
+        return sum(s.n for s in self.seeds.values()) if self.seeds else 0
+
+
+def coordinates(outcome: Outcome) -> dict[str, str]:
+    """Where an outcome stands on every axis a paper's table may have."""
+    run = outcome.cell.get("run", {})
+    defenses = [d for d in run.get("defenses", ()) if isinstance(d, Mapping)]
+    protected = run.get("protected")
+    threat = outcome.cell.get("threat", {})
+    at = {name: value for d in defenses for name, value in d.get("settings", {}).items() if name not in FIXED}
+    at |= {axis: getattr(outcome, axis) for axis in ("dataset", "model", "cut", "topology", "clients", "seed")}
+    at |= {axis: threat[axis] for axis in ("rounds", "auxiliary", "queries") if axis in threat}
+    at |= {
+        "defense": "+".join(d["name"] for d in defenses) or "none",
+        "protected": (outcome.clients if protected is None else protected) if defenses else 0,
+        "attack": outcome.cell.get("attack", {}).get("name", ""),
+        "knowledge": outcome.knowledge,
+    }
+    return {axis: plain(value) for axis, value in at.items()}
+
+
+class Rows:
+    """The rows of a recipe, found by where they stand."""
+
+    def __init__(self, outcomes: Sequence[Outcome], everything: Iterable[Outcome], seeds: Sequence[int] = (),
+                 gap: str = "not run") -> None:  # fmt: skip
+        self.by_key = {o.key: o for o in everything}
+        self.seeds = tuple(seeds)  # that were planned
+        self.gap = gap  # what is said where there is nothing
+        self._at = [(coordinates(o), o) for o in outcomes]
+        self._indexes: dict[tuple[str, ...], dict[tuple[str, ...], list[Outcome]]] = {}
+
+    def on(self, axis: str, where: Mapping[str, str]) -> list[str]:
+        """What stands on an axis among the rows of a table, in the order it comes."""
+        mine = [at for at, _ in self._at if all(at.get(a) == v for a, v in where.items() if a != "metric")]
+        return list(dict.fromkeys(at[axis] for at in mine if at.get(axis)))
+
+    def find(self, at: Mapping[str, str]) -> list[Outcome]:
+        wanted = {axis: value for axis, value in at.items() if axis != "metric"}
+        if wanted.get("protected") == "0":
+            wanted["defense"] = "none"
+        if wanted.get("defense") == "none":  # which has no settings
+            wanted = {axis: value for axis, value in wanted.items() if axis in FIXED and axis != "protected"}
+        axes = tuple(sorted(wanted))
+        kind = "attack" if "attack" in wanted else "train"
+        if axes not in self._indexes:
+            index: dict[tuple[str, ...], list[Outcome]] = {}
+            for place, outcome in self._at:
+                if outcome.kind == kind:
+                    index.setdefault(tuple(place.get(axis, "") for axis in axes), []).append(outcome)
+            self._indexes[axes] = index
+        return self._indexes[axes].get(tuple(wanted[axis] for axis in axes), [])
+
+    def measure(self, at: Mapping[str, str]) -> Measured:
+        return self._measured(self.find(at), at["metric"])
+
+    def twin(self, at: Mapping[str, str]) -> Measured:
+        """The same on the undefended run."""
+        found = self.find(at)
+        twins = [self.by_key[o.twin] for o in found if o.twin in self.by_key]
+        if len(twins) < len(found):
+            return Measured(at["metric"], note="not run: the undefended twin")
+        return self._measured(list({o.key: o for o in twins}.values()), at["metric"])
+
+    def _measured(self, found: Sequence[Outcome], metric: str) -> Measured:
+        if not found:
+            return Measured(metric, note=self.gap)
+        keys, dataset = tuple(o.key for o in found), found[0].dataset
+
+        def without(note: str) -> Measured:
+            return Measured(metric, dataset, None, note, keys=keys)
+
+        if missing := [o for o in found if o.status != "done"]:
+            # One seed that failed breaks the mean: it must not become the mean of the survivors.
+            return without(f"{missing[0].status}: {missing[0].reason}")
+        if absent := sorted(set(self.seeds) - {o.seed for o in found}):
+            return without(f"not run: seed {', '.join(map(str, absent))}")
+        if other := _difference(found):
+            return without(f"ambiguous: rows that differ in {other}")
+        seeds: dict[int, Seed] = {}
+        for outcome in found:
+            seed = self._seed(outcome, metric)
+            if seed is None:
+                return without(f"unscored: no {metric}")
+            seeds[outcome.seed] = seed
+        said = "" if metric in UTILITY else next((d for o in found if (d := doubt(o, self.by_key))), "")
+        return Measured(metric, dataset, seeds, doubt=said, keys=keys)
+
+    def _seed(self, outcome: Outcome, metric: str) -> Seed | None:
+        if outcome.kind == "attack" and metric in UTILITY:
+            # The task's, and what became of it where the attack changed the training.
+            trained = self.by_key.get(outcome.run)
+            score = trained.score(metric) if trained is not None and trained.status == "done" else None
+            under = outcome.costs.get(f"{metric}_under_attack")
+            if under is not None:
+                return Seed(under, score.n if score else 1, (), (), outcome.key)
+            return _of(score, (), outcome.run)
+        return _of(outcome.score(metric), outcome.samples, outcome.key)
+
+
+def _of(score: Score | None, images: tuple[int, ...], source: str) -> Seed | None:
+    if score is None:
+        return None
+    each = score.values if len(score.values) == len(images) else ()
+    return Seed(score.value, score.n, each, images if each else (), source)
+
+
+def _difference(found: Sequence[Outcome]) -> str:
+    """In which setting rows differ that should differ in their seed alone; nothing if they do not."""
+    if len(found) < 2:
+        return ""
+    flat = [flattened(o.cell) for o in found]
+    for place in sorted({place for one in flat for place in one}):
+        if place != "run.seed" and len({json.dumps(one.get(place)) for one in flat}) > 1:
+            return place
+    return "nothing but their key" if len({o.seed for o in found}) < len(found) else ""
+
+
+def flattened(document: Any, place: str = "") -> dict[str, Any]:
+    """Nested settings as one mapping, `run.training.epochs` to its value."""
+    if isinstance(document, Mapping) and document:
+        items = [(f"{place}.{key}" if place else str(key), value) for key, value in document.items()]
+    elif isinstance(document, list) and document:
+        items = [(f"{place}[{i}]", value) for i, value in enumerate(document)]
+    else:
+        return {place: document} if place else {}
+    return {inner: value for key, item in items for inner, value in flattened(item, key).items()}

@@ -1,0 +1,68 @@
+"""How the trainings went, where their folders are still there."""
+
+from __future__ import annotations
+
+import json
+import math
+
+from splitbench.bench.outcome import Outcome
+from splitbench.report.page import axis
+from splitbench.report.page.gather import Gathered
+from splitbench.report.page.plot import Line, Mark, Plot, Section, section
+from splitbench.report.page.standing import Standing
+
+LINES = 10  # of one plot
+
+
+def plots(rows: Gathered, standings: list[Standing], most: int) -> Section:
+    """One a setting: the loss of each defense's first seed, epoch by epoch."""
+    found: dict[str, list[tuple[Standing, list[float]]]] = {}
+    for standing in standings:
+        for run in sorted((o for o in standing.runs if o.status == "done"), key=lambda o: o.seed)[:1]:
+            losses = _losses(rows, run)
+            if len(losses) > 1:
+                found.setdefault(standing.setting.key, []).append((standing, losses))
+    return section([_plot(f"history-{key}", curves) for key, curves in found.items()], most)
+
+
+def _losses(rows: Gathered, run: Outcome) -> list[float]:
+    path = rows.store.run_folder(run.run) / "history.json"
+    if not path.parent.is_dir():
+        return []
+    try:
+        losses = [float(v) for v in json.loads(path.read_text(encoding="utf-8"))["loss"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        rows.problems.append(f"trained/{run.run}/history.json cannot be read ({type(error).__name__}): no curve of it")
+        return []
+    return losses if all(map(math.isfinite, losses)) else []
+
+
+def _plot(key: str, curves: list[tuple[Standing, list[float]]]) -> Plot:
+    shown = curves[:LINES]
+    lines = []
+    for standing, losses in shown:
+        base = standing.verdict == "undefended"
+        name = "undefended" if base else standing.defense
+        data = {} if base else {"defense": standing.defense}
+        marks = tuple(
+            Mark(i + 1, v, f"{name}, epoch {i + 1}: loss {v:.3f}", kind="base" if base else "plain", data=data)
+            for i, v in enumerate(losses)
+        )
+        lines.append(Line(marks, name, "base" if base else "plain", data))
+    epochs = max(len(losses) for _, losses in shown)
+    setting = shown[0][0].setting
+    told = "; ".join(f"{line.label} from {line.marks[0].y:.3f} to {line.marks[-1].y:.3f}" for line in lines)
+    return Plot(
+        key,
+        "Training loss",
+        setting.name,
+        setting.dataset,
+        f"Over {epochs} epochs: {told}.",
+        axis.through("epoch", [float(i + 1) for i in range(epochs)]),
+        axis.linear("loss on the private images", [*(v for _, of in shown for v in of), 0.0], 0.04),
+        (),
+        tuple(lines),
+        ("epoch", *(line.label for line in lines)),
+        tuple((str(i + 1), *(f"{of[i]:.3f}" if i < len(of) else "–" for _, of in shown)) for i in range(epochs)),
+        f"{len(curves) - LINES} more defenses are not drawn." if len(curves) > LINES else "",
+    )
