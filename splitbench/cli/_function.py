@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from splitbench.cli._output import out, print_json
+from splitbench.cli._output import check_picture, out, print_json
 from splitbench.core import registry
 from splitbench.core.component import validated
 from splitbench.core.errors import Mistake, SplitbenchError, nearest
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from splitbench.report.function import Checked, Compaction, Maps
 
 OPTIONS = ("size", "key", "over", "picture", "run")
-PICTURES = (".png", ".svg")
 CAVEAT = (
     "The paper's two conditions (integral 0, no zero node) are neither sufficient nor necessary for a basis; "
     "whether a function is valid is decided by what is needed."
@@ -43,7 +41,8 @@ def show_function(
     mistakes: list[Mistake] = []
     key, over = _seal(name, settings, mistakes)
     sizes = _sizes(_given_sizes(arguments), mistakes)
-    picture = _picture(settings["picture"], mistakes) if "picture" in settings else None
+    picture = Path(settings["picture"]) if "picture" in settings else None
+    mistakes += check_picture(picture, "--picture") if picture else []
     run = _run(settings["run"], store, mistakes) if "run" in settings else None
     if mistakes:
         raise SplitbenchError(mistakes)
@@ -120,17 +119,6 @@ def _sizes(given: Sequence[str], mistakes: list[Mistake]) -> tuple[int, ...]:
                 Mistake("--size", f"expected whole numbers from 2 to {LARGEST} such as 14,16, got '{text}'")
             )
     return () if mistakes else tuple(sorted({int(text) for text in given}))
-
-
-def _picture(given: str, mistakes: list[Mistake]) -> Path:
-    path = Path(given)
-    if path.suffix.lower() not in PICTURES:
-        mistakes.append(Mistake("--picture", f"expected a file that ends with .png or .svg, got '{given}'"))
-    elif not path.parent.is_dir():
-        mistakes.append(Mistake("--picture", f"there is no folder '{path.parent}' to put {path.name} into"))
-    elif path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        mistakes.append(Mistake("--picture", f"cannot write to '{given}'"))
-    return path
 
 
 def _run(given: str, store: str | None, mistakes: list[Mistake]) -> str:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from splitbench.core.errors import Mistake
 from splitbench.core.progress import reporting
+
+PICTURES = (".png", ".svg")
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 StorePath = Annotated[str | None, typer.Option("--store", help="Where runs and results are kept [SPLITBENCH_STORE].")]
@@ -92,3 +97,14 @@ class _Lines:
             print(f"{what} {done}/{total} {note} (about {left:.0f} s left)", file=sys.stderr)
         if done >= total:
             self.begun.pop(what, None)
+
+
+def check_picture(path: Path, option: str) -> list[Mistake]:
+    """What is wrong with a file that a picture is to be written to, before the work of making it."""
+    if path.suffix.lower() not in PICTURES:
+        return [Mistake(option, f"expected a file that ends with .png or .svg, got '{path}'")]
+    if not path.parent.is_dir():
+        return [Mistake(option, f"there is no folder '{path.parent}' to put {path.name} into")]
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        return [Mistake(option, f"cannot write to '{path}'")]
+    return []

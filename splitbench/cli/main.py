@@ -19,6 +19,7 @@ from splitbench.cli import (
     doctor,
     evaluate,
     export,
+    figure,
     ls,
     report,
     run,
@@ -44,6 +45,7 @@ app.command()(evaluate.evaluate)
 app.command()(table.table)
 app.command()(claims.claims)
 app.command()(report.report)
+app.command()(figure.figure)
 app.command()(diff.diff)
 app.command()(checklist.checklist)
 app.command()(export.export)

@@ -6,23 +6,19 @@ import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from safetensors import SafetensorError, safe_open
 
 from splitbench.bench.outcome import Outcome
 from splitbench.report.page.gather import LEAK, METRIC, Gathered
 from splitbench.report.page.standing import Faced, Standing, score
+from splitbench.report.pictures import Images, originals_of, recovered_of
 
 PAIRS = 36  # of attack and defense
 ACROSS = 8  # images of each
-STORED = 12  # the runner draws so many originals
 LARGEST = 64  # pixels of a side on the page
 BYTES = 8_000_000  # of all pictures together
-
-Images = np.ndarray  # (N, H, W, C) of bytes
 
 
 @dataclass(frozen=True)
@@ -100,7 +96,7 @@ def _of(group: Sequence[tuple[Standing, Faced, Outcome]]) -> str:
 
 
 def _strips(rows: Gathered, outcome: Outcome) -> tuple[Strip, ...]:
-    recovered, originals = _recovered(rows, outcome), _originals(rows, outcome)
+    recovered, originals = (read(rows.store, outcome, rows.problems) for read in (recovered_of, originals_of))
     scored = outcome.score(METRIC)
     if recovered is None or originals is None or scored is None:
         return ()
@@ -120,69 +116,11 @@ def _strips(rows: Gathered, outcome: Outcome) -> tuple[Strip, ...]:
     ]
     twin = rows.by_key.get(outcome.twin)
     if twin is not None and twin.key != outcome.key and twin.samples == outcome.samples:
-        undefended, beside = _recovered(rows, twin), twin.score(METRIC)
+        undefended, beside = recovered_of(rows.store, twin, rows.problems), twin.score(METRIC)
         if undefended is not None and beside is not None and len(undefended) >= count:
             alt = f"Recovered by {twin.adversary} where nothing defends"
             found.append(strip("undefended", undefended, alt, beside.values[:count]))
     return tuple(found)
-
-
-def _file(rows: Gathered, outcome: Outcome, ending: str) -> Path:
-    return rows.store.run_folder(outcome.run) / "attacks" / f"{outcome.key}.{ending}"
-
-
-def _recovered(rows: Gathered, outcome: Outcome) -> Images | None:
-    """As it was scored: clamped to [0, 1], or stretched to it. Read without torch."""
-    path = _file(rows, outcome, "safetensors")
-    if not path.is_file():
-        return None
-    try:
-        with safe_open(path, framework="numpy") as file:
-            if "inputs" not in file.keys():  # noqa: SIM118
-                return None
-            stored = file.get_slice("inputs")
-            x = stored[: min(STORED, stored.get_shape()[0])].astype(np.float64)
-    except (OSError, SafetensorError, ValueError, TypeError) as error:
-        _tell(rows, path, error)
-        return None
-    if x.ndim != 4 or x.shape[1] not in (1, 3):
-        return None
-    scored = outcome.score(METRIC)
-    if scored is not None and scored.readout == "minmax":
-        low, high = (f(axis=(1, 2, 3), keepdims=True) for f in (x.min, x.max))
-        x = np.where(high > low, (x - low) / np.maximum(high - low, 1e-12), x)
-    pixels: Images = (np.nan_to_num(x).clip(0, 1) * 255).round().astype(np.uint8).transpose(0, 2, 3, 1)
-    return pixels
-
-
-def _originals(rows: Gathered, outcome: Outcome) -> Images | None:
-    """From the upper half of the picture that the runner drew; the truth is stored nowhere else."""
-    path, tensors = _file(rows, outcome, "png"), _file(rows, outcome, "safetensors")
-    if not path.is_file():
-        return None
-    try:
-        with safe_open(tensors, framework="numpy") as file:
-            count, channels, height, width = file.get_slice("inputs").get_shape()
-        with Image.open(path) as image:
-            pixels = np.asarray(image.convert("RGB"))
-    except (OSError, SafetensorError, ValueError, TypeError, SyntaxError) as error:
-        _tell(rows, path, error)
-        return None
-    count, zoom = min(count, STORED), pixels.shape[0] // (2 * height)
-    if zoom < 1 or pixels.shape[:2] != (2 * height * zoom, count * width * zoom):
-        rows.problems.append(f"{_short(path)} is not the picture of its attack: not shown")
-        return None
-    upper = pixels[: height * zoom : zoom, ::zoom, :channels]  # (H, N W, C)
-    return upper.reshape(height, count, width, channels).transpose(1, 0, 2, 3)
-
-
-def _tell(rows: Gathered, path: Path, error: Exception) -> None:
-    rows.problems.append(f"{_short(path)} cannot be read ({str(error).splitlines()[0][:120]}): not shown")
-
-
-def _short(path: Path) -> str:
-    """Within the store, so that the page says the same wherever the store lies."""
-    return "/".join(path.parts[-4:])
 
 
 def _picture(images: Images) -> tuple[str, int, int]:
