@@ -1,0 +1,133 @@
+"""What is to be profiled: a network, its cut, a defense, who talks to whom, and how many samples at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from splitbench.bench import parts
+from splitbench.bench.plan import Training
+from splitbench.core.component import Part
+from splitbench.core.data import Task
+from splitbench.core.defense import Composed, Defense
+from splitbench.core.errors import Mistake, SplitbenchError
+from splitbench.core.model import Model
+from splitbench.core.randomness import seeded
+from splitbench.core.split import SplitModel
+from splitbench.core.topology import Topology
+
+Work = Literal["training", "inference"]
+WORKS: tuple[Work, ...] = ("training", "inference")
+
+
+@dataclass(frozen=True)
+class Case:
+    """Everything that decides the cost. Without a data set, `shape` and `classes` say what one sample is."""
+
+    model: Part
+    cut: str
+    defenses: tuple[Part, ...] = ()
+    topology: Part = field(default_factory=lambda: Part("topologies", "vanilla", {}))
+    shape: tuple[int, ...] = (3, 32, 32)
+    classes: int = 10
+    task: Task = "classes"
+    samples: int = 1000  # of all clients together
+    clients: int = 1
+    training: Training = field(default_factory=Training)
+    work: Work = "training"
+
+    @property
+    def batch(self) -> int:
+        return self.training.batch
+
+    @property
+    def defense(self) -> str:
+        return " + ".join(parts.label(part, always=1) for part in self.defenses) or "none"
+
+    @property
+    def sizes(self) -> list[int]:
+        """Samples of each client, as even as they can be."""
+        even, more = divmod(self.samples, self.clients)
+        return [even + (i < more) for i in range(self.clients)]
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "model": parts.label(self.model),
+            "cut": self.cut,
+            "defense": self.defense,
+            "topology": parts.label(self.topology),
+            "shape": "x".join(map(str, self.shape)),
+            "classes": self.classes,
+            "batch": self.batch,
+            "clients": self.clients,
+            "samples": self.samples,
+            "optimizer": self.training.optimizer,
+            "work": self.work,
+        }
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A case, built: what one step runs on."""
+
+    topology: Topology
+    defense: Defense
+    models: tuple[SplitModel, ...]
+    shape: tuple[int, ...]
+    classes: int
+    task: Task
+    device: str
+
+    def batch(self, size: int) -> tuple[Tensor, Tensor]:
+        if len(self.shape) == 1:
+            x = torch.zeros(size, *self.shape, dtype=torch.int64, device=self.device)
+        else:
+            x = torch.rand(size, *self.shape, device=self.device)
+        if x.dim() == 4:
+            x = x.contiguous(memory_format=torch.channels_last)
+        y = torch.zeros(size, self.classes) if self.task == "attributes" else torch.zeros(size, dtype=torch.int64)
+        return x, y.to(self.device)
+
+
+def stage(case: Case, device: str = "meta") -> Scene:
+    """The case's networks and defense. On `meta` they have sizes and no numbers, so that any model fits any machine."""
+    architecture: Model = parts.build(case.model)
+    text = architecture.modality == "text"
+    if text != (len(case.shape) == 1):
+        what = "texts, such as --shape 128" if text else "images, such as --shape 3x32x32"
+        raise SplitbenchError([Mistake("model", f"{case.model.name} takes {what}; a sample here has shape {case.shape}")])
+    topology: Topology = parts.build(case.topology)
+    defense = Composed(tuple(parts.build(part) for part in case.defenses)).keyed(0)
+    if defense.mixes and not topology.simultaneous:
+        raise SplitbenchError(f"{case.topology.name} has one client at a time, so nothing can be mixed; use parallel")
+    network = _network(architecture, case, device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    split = architecture.split(network, topology.places(case.cut, list(architecture.cuts)))
+    model = defense.prepare(split)
+    clients = min(case.clients, 2) if not topology.simultaneous else case.clients
+    models = topology.lay_out(model, clients)
+    return Scene(topology, defense, models, case.shape, case.classes, case.task, device)
+
+
+def _network(architecture: Model, case: Case, device: str) -> torch.nn.Module:
+    with seeded(0, "profile"):
+        if device != "meta":
+            return architecture.build(case.shape, case.classes)
+        try:
+            with torch.device("meta"):
+                return architecture.build(case.shape, case.classes)
+        except SplitbenchError:
+            raise
+        except Exception:  # whatever a constructor cannot do without numbers
+            return architecture.build(case.shape, case.classes).to("meta")
+
+
+def resolve(spec: Mapping[str, Any] | str, kind: Any) -> Part:
+    """A component by name or `{name: {settings}}`; raises with every mistake."""
+    part, mistakes = parts.resolve(kind, spec, str(kind).rstrip("s"))
+    if part is None:
+        raise SplitbenchError(mistakes)
+    return part

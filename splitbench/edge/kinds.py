@@ -1,0 +1,75 @@
+"""Kinds of operations: those of a kind reach about the same share of what a processor can do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+# Kinds whose time is mostly arithmetic, and whose speed is counted in MACs a second.
+PRODUCTS = ("conv", "conv_thin", "pointwise", "depthwise", "linear", "batched", "attention", "fft")
+# Kinds whose time is mostly passing over memory, and whose speed is counted in bytes a second.
+PASSES = ("elementwise", "activation", "norm", "pool", "reduction", "embedding", "permutation", "copy", "fill",
+          "random", "sort", "update")  # fmt: skip
+KINDS = (*PRODUCTS, *PASSES)
+
+THIN = 8  # input channels below which a convolution cannot fill the vectors of a processor
+
+_NAMES: dict[str, tuple[str, ...]] = {
+    "linear": ("mm", "addmm"),
+    "batched": ("bmm", "baddbmm"),
+    "attention": ("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention_for_cpu_backward"),
+    "fft": ("_fft_c2c", "_fft_r2c", "_fft_c2r"),
+    "activation": ("gelu", "gelu_backward", "tanh", "sigmoid", "silu", "silu_backward", "exp", "log", "sqrt", "rsqrt",
+                   "pow", "cos", "sin", "_softmax", "_safe_softmax", "_log_softmax", "_softmax_backward_data",
+                   "_log_softmax_backward_data", "erf"),
+    "norm": ("native_batch_norm", "native_batch_norm_backward", "_native_batch_norm_legit", "batch_norm_backward",
+             "_batch_norm_with_update", "_batch_norm_no_update", "cudnn_batch_norm",
+             "_native_batch_norm_legit_no_training", "native_layer_norm", "native_layer_norm_backward",
+             "native_group_norm", "native_group_norm_backward", "_fused_rms_norm", "_fused_rms_norm_backward"),
+    "pool": ("max_pool2d_with_indices", "max_pool2d_with_indices_backward", "avg_pool2d", "avg_pool2d_backward",
+             "_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward", "adaptive_max_pool2d", "upsample_bilinear2d",
+             "upsample_bicubic2d", "upsample_nearest2d"),
+    "reduction": ("sum", "mean", "amax", "amin", "max", "min", "any", "all", "linalg_vector_norm", "norm", "cumsum",
+                  "var", "var_mean", "std", "argmax", "argmin", "nll_loss_forward", "nll_loss_backward"),
+    "embedding": ("embedding", "embedding_dense_backward"),
+    "permutation": ("index", "index_select", "gather", "scatter", "scatter_add", "index_put", "index_put_",
+                    "_unsafe_index", "_index_put_impl_", "roll", "flip", "_unsafe_index_put"),
+    "copy": ("copy_", "clone", "cat", "stack", "_to_copy", "contiguous", "constant_pad_nd", "repeat", "unfold_backward",
+             "select_backward", "slice_backward"),
+    "fill": ("zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "fill_", "zero_", "new_zeros", "new_full",
+             "scalar_tensor", "arange"),
+    "random": ("randn", "rand", "randint", "randperm", "normal_", "normal", "bernoulli_", "bernoulli", "uniform_",
+               "native_dropout", "rand_like", "randn_like", "random_", "exponential_", "multinomial"),
+    "sort": ("sort", "topk", "argsort", "kthvalue", "median", "msort", "nonzero", "unique", "bincount"),
+}  # fmt: skip
+_KIND = {name: kind for kind, names in _NAMES.items() for name in names}
+
+
+def kind_of(name: str, arguments: Sequence[Any]) -> str:
+    """What an operator of torch's, called by its name without `aten::`, is counted as."""
+    if name in ("convolution", "convolution_backward"):
+        weight, groups = (arguments[1], arguments[8]) if name == "convolution" else (arguments[2], arguments[9])
+        return _convolution(weight, groups)
+    return _KIND.get(name, "elementwise")
+
+
+def _convolution(weight: Tensor, groups: int) -> str:
+    if groups > 1 and weight.shape[1] == 1:
+        return "depthwise"
+    if weight.shape[1] < THIN:
+        return "conv_thin"
+    return "pointwise" if weight.shape[2:].numel() == 1 else "conv"
+
+
+def depth_of(name: str, arguments: Sequence[Any]) -> int:
+    """How many terms are summed for one result; short sums leave a processor waiting for memory."""
+    if name in ("convolution", "convolution_backward"):
+        weight = arguments[1] if name == "convolution" else arguments[2]
+        return int(weight.shape[1:].numel())
+    if name in ("mm", "bmm"):
+        return int(arguments[0].shape[-1])
+    if name in ("addmm", "baddbmm"):
+        return int(arguments[1].shape[-1])
+    return 0

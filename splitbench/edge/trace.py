@@ -1,0 +1,180 @@
+"""Attends a step and writes down every operation: whose it is, its MACs, what it reads and writes, what stays alive.
+
+A backward operation belongs to whoever ran the forward one: autograd numbers its nodes, and the number a forward
+operation was given is that of the node which runs on the way back.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from splitbench.core.party import Role
+from splitbench.edge.count import macs_of, self_test
+from splitbench.edge.kinds import depth_of, kind_of
+from splitbench.edge.memory import Ledger
+from splitbench.edge.operation import Component, Operation, Owner, Phase
+
+_SILENT = ("detach", "alias", "lift_fresh", "_local_scalar_dense", "empty", "empty_like", "empty_strided", "new_empty",
+           "new_empty_strided", "resize_", "set_", "_unsafe_view", "is_same_size", "sym_size", "_reshape_alias")  # fmt: skip
+_ENGINE = torch.autograd.graph.__file__
+_FUNCTIONS = torch.autograd.function.__file__
+_HOME = Path(torch.__file__).parent
+_WRAPPERS = {str(_HOME / "_compile.py"), str(_HOME / "_dynamo" / "eval_frame.py")}  # around every call of a trace
+_NO_NODE = 2**64 - 1  # the number of a node that only adds a gradient to a parameter's
+
+
+class Trace(TorchDispatchMode):
+    """Operations in the order they ran, and a ledger of memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self_test()
+        self.operations: list[Operation] = []
+        self.ledger = Ledger()
+        self.owner = Owner()
+        self._nodes: dict[int, Owner] = {}
+        self._back = Owner()
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Trace:
+        self._stack.enter_context(saved_tensors_hooks(self._keep, lambda saved: saved))
+        self._stack.enter_context(_FusedAttention())
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._stack.close()
+        self.ledger.close()
+
+    def _keep(self, saved: Tensor) -> Tensor:
+        self.ledger.mark(saved, "activations")
+        return saved
+
+    @contextmanager
+    def doing(self, party: Role, component: Component) -> Iterator[None]:
+        """What runs inside is this party's work; what follows stays the party's, as its layers."""
+        before = self.owner
+        self.owner = Owner(party, component)
+        try:
+            yield
+        finally:
+            self.owner = replace(before, party=party, component="layers")
+
+    @contextmanager
+    def inside(self, stage: nn.Module, party: Role) -> Iterator[None]:
+        """Names the modules of a stage while they run."""
+        handles = []
+        for name, module in stage.named_modules():
+            handles.append(module.register_forward_pre_hook(self._entering(name.removeprefix("stage."), party)))
+            handles.append(module.register_forward_hook(self._leaving(), always_call=True))
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _entering(self, name: str, party: Role) -> Any:
+        def enter(*_: Any) -> None:
+            self._paths.append(self.owner)
+            self.owner = replace(self.owner, party=party, path=name or self.owner.path)
+
+        return enter
+
+    def _leaving(self) -> Any:
+        def leave(*_: Any) -> None:
+            # The party stays: the loss that follows the last layer is computed by whoever has that layer.
+            self.owner = replace(self._paths.pop(), party=self.owner.party)
+
+        return leave
+
+    @property
+    def _paths(self) -> list[Owner]:
+        if not hasattr(self, "_entered"):
+            self._entered: list[Owner] = []
+        return self._entered
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        options = kwargs or {}
+        name = func.overloadpacket._qualified_op_name.removeprefix("aten::")
+        if name == "_local_scalar_dense" and args[0].is_meta:
+            # A number nobody can know here: zero, and for a question «no».
+            return torch.zeros((), dtype=args[0].dtype).item()
+        result = func(*args, **options)
+        owner, phase = self._whose(name)
+        inputs = [t for t in tree_leaves((args, options)) if isinstance(t, Tensor)]
+        outputs = [t for t in tree_leaves(result) if isinstance(t, Tensor)]
+        if name == "_to_copy" and outputs[0].is_meta and any(not t.is_meta for t in inputs):
+            self.ledger.replace(inputs, outputs, owner)  # only where there are no numbers is this a copy
+            return result
+        self.ledger.see(outputs, owner)
+        if func.is_view or name in _SILENT:
+            return result
+        self.operations.append(
+            Operation(
+                owner,
+                phase,
+                name,
+                kind_of(name, args),
+                macs_of(func, args, options, result),
+                sum(_size(t) for t in {id(t): t for t in inputs}.values()),
+                sum(_size(t) for t in outputs),
+                depth_of(name, args),
+            )
+        )
+        return result
+
+    def _whose(self, name: str) -> tuple[Owner, Phase]:
+        if torch._C._current_graph_task_id() == -1:
+            # The first operation with a number is the one whose node has it; later ones made none.
+            self._nodes.setdefault(torch._C._autograd._get_sequence_nr() - 1, self.owner)
+            return self.owner, "forward"
+        node = torch._C._current_autograd_node()
+        if node is not None and node._sequence_nr() != _NO_NODE:
+            self._back = self._nodes.get(node._sequence_nr(), self._back)
+        # Layers leave no hooks behind; a defense that looks at single gradients does.
+        return (replace(self._back, component="defense") if _in_hook() else self._back), "backward"
+
+
+def _in_hook() -> bool:
+    """Whether Python, and not autograd's own code, asked for the operation on the way back."""
+    frame = sys._getframe(3)
+    while frame.f_back is not None and frame.f_code.co_filename in _WRAPPERS:
+        frame = frame.f_back
+    # A function with a backward of its own is a layer's, not a hook.
+    return frame.f_code.co_filename not in (_ENGINE, _FUNCTIONS)
+
+
+def _size(tensor: Tensor) -> int:
+    """Bytes; what is expanded has fewer than it seems to."""
+    return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
+
+
+class _FusedAttention(TorchFunctionMode):
+    """Without numbers torch would take attention apart; a CPU runs it in one, unless there is dropout."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        options = dict(kwargs or {})
+        if func is not torch.nn.functional.scaled_dot_product_attention or not args[0].is_meta:
+            return func(*args, **options)
+        names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+        given = {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, **dict(zip(names, args, strict=False)), **options}
+        q, k, v = given["query"], given["key"], given["value"]
+        plain = q.dim() == 4 and q.shape[-1] == k.shape[-1] == v.shape[-1] and q.shape[:2] == k.shape[:2]
+        if given["dropout_p"] or not plain or given.get("enable_gqa") or q.stride(-1) != 1:
+            return func(*args, **options)
+        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            q, k, v, 0.0, given["is_causal"], attn_mask=given["attn_mask"], scale=given.get("scale")
+        )[0]
