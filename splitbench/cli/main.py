@@ -9,7 +9,7 @@ import sys
 import typer
 
 from splitbench import __version__
-from splitbench.cli import attack, check, data, doctor, evaluate, ls, run, show, table, train
+from splitbench.cli import attack, check, data, doctor, evaluate, ls, profile, run, show, table, train
 from splitbench.cli._settings import SettingsCommand
 from splitbench.core.errors import SplitbenchError
 
@@ -24,6 +24,7 @@ app = typer.Typer(
 app.command(cls=SettingsCommand)(train.train)
 app.command(cls=SettingsCommand)(attack.attack)
 app.command()(evaluate.evaluate)
+app.command(cls=SettingsCommand)(profile.profile)
 app.command()(table.table)
 app.command()(run.run)
 app.command()(check.check)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -81,6 +81,7 @@ class Scene:
     classes: int
     task: Task
     device: str
+    packages: frozenset[str]  # besides torch, what must be loaded to have this network
 
     def batch(self, size: int) -> tuple[Tensor, Tensor]:
         if len(self.shape) == 1:
@@ -105,11 +106,12 @@ def stage(case: Case, device: str = "meta") -> Scene:
     if defense.mixes and not topology.simultaneous:
         raise SplitbenchError(f"{case.topology.name} has one client at a time, so nothing can be mixed; use parallel")
     network = _network(architecture, case, device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    packages = frozenset(type(module).__module__.partition(".")[0] for module in network.modules())
     split = architecture.split(network, topology.places(case.cut, list(architecture.cuts)))
     model = defense.prepare(split)
     clients = min(case.clients, 2) if not topology.simultaneous else case.clients
     models = topology.lay_out(model, clients)
-    return Scene(topology, defense, models, case.shape, case.classes, case.task, device)
+    return Scene(topology, defense, models, case.shape, case.classes, case.task, device, packages)
 
 
 def _network(architecture: Model, case: Case, device: str) -> torch.nn.Module:
@@ -131,3 +133,29 @@ def resolve(spec: Mapping[str, Any] | str, kind: Any) -> Part:
     if part is None:
         raise SplitbenchError(mistakes)
     return part
+
+
+def plain(case: Case) -> dict[str, Any]:
+    """As JSON can carry it to another process."""
+    return {
+        "model": {case.model.name: dict(case.model.settings)},
+        "cut": case.cut,
+        "defenses": [{part.name: dict(part.settings)} for part in case.defenses],
+        "topology": {case.topology.name: dict(case.topology.settings)},
+        "shape": list(case.shape),
+        "training": asdict(case.training),
+        **{key: getattr(case, key) for key in ("classes", "task", "samples", "clients", "work")},
+    }
+
+
+def from_plain(document: Mapping[str, Any]) -> Case:
+    """The inverse of `plain`."""
+    rest = dict(document)
+    return Case(
+        model=resolve(rest.pop("model"), "models"),
+        defenses=tuple(resolve(spec, "defenses") for spec in rest.pop("defenses")),
+        topology=resolve(rest.pop("topology"), "topologies"),
+        shape=tuple(rest.pop("shape")),
+        training=Training(**rest.pop("training")),
+        **rest,
+    )

@@ -42,6 +42,14 @@ def _attention_backward(arguments: Sequence[Any], result: Any) -> int:
     return int(q.shape[:-1].numel() * k.shape[-2] * (3 * q.shape[-1] + 2 * v.shape[-1]))
 
 
+def _convolution_backward(arguments: Sequence[Any], result: Any) -> int:
+    """As many as forward for each of the two slopes that are asked for; torch's own formula forgets groups."""
+    slope, x, weight = arguments[:3]
+    transposed, wanted = arguments[7], arguments[10]
+    once = (x if transposed else slope).numel() * weight.shape[1:].numel()
+    return int(once * (wanted[0] + wanted[1]))
+
+
 def _fft(arguments: Sequence[Any], result: Any) -> int:
     """Radix 2: n/2 log2(n) butterflies for each line of n values, each a complex product, which is four real ones.
 
@@ -62,6 +70,7 @@ def _each_value(arguments: Sequence[Any], result: Any) -> int:
 _OWN: dict[str, Callable[[Sequence[Any], Any], int]] = {
     "_scaled_dot_product_flash_attention_for_cpu": _attention,
     "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
+    "convolution_backward": _convolution_backward,
     "_fft_c2c": _fft,
     "_fft_r2c": _fft,
     "_fft_c2r": _fft,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Kinds whose time is mostly arithmetic, and whose speed is counted in MACs a second.
 PRODUCTS = ("conv", "conv_thin", "pointwise", "depthwise", "linear", "batched", "attention", "fft")
@@ -13,6 +14,9 @@ PRODUCTS = ("conv", "conv_thin", "pointwise", "depthwise", "linear", "batched", 
 PASSES = ("elementwise", "activation", "norm", "pool", "reduction", "embedding", "permutation", "copy", "fill",
           "random", "sort", "update")  # fmt: skip
 KINDS = (*PRODUCTS, *PASSES)
+
+BACKWARD = "_backward"  # the operators of a kind that only run on the way back have a speed of their own
+_TWO_WAYS = ("attention", "norm", "pool", "embedding")
 
 THIN = 8  # input channels below which a convolution cannot fill the vectors of a processor
 
@@ -49,10 +53,12 @@ _KIND = {name: kind for kind, names in _NAMES.items() for name in names}
 
 def kind_of(name: str, arguments: Sequence[Any]) -> str:
     """What an operator of torch's, called by its name without `aten::`, is counted as."""
-    if name in ("convolution", "convolution_backward"):
-        weight, groups = (arguments[1], arguments[8]) if name == "convolution" else (arguments[2], arguments[9])
-        return _convolution(weight, groups)
-    return _KIND.get(name, "elementwise")
+    if name == "convolution":
+        return _convolution(arguments[1], arguments[8])
+    if name == "convolution_backward":
+        return _convolution(arguments[2], arguments[9]) + BACKWARD
+    kind = _KIND.get(name, "elementwise")
+    return kind + BACKWARD if kind in _TWO_WAYS and "_backward" in name else kind
 
 
 def _convolution(weight: Tensor, groups: int) -> str:

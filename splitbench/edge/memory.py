@@ -13,8 +13,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from splitbench.core.party import Role
-from splitbench.edge.operation import Component, Owner
+from splitbench.edge.operation import Component, Owner, Who
 
 Use = Literal["weights", "gradients", "optimizer", "activations", "inputs", "workspace"]
 USES: tuple[Use, ...] = ("weights", "gradients", "optimizer", "activations", "inputs", "workspace")
@@ -92,7 +91,7 @@ class Ledger:
             watch.detach()
         self._watches.clear()
 
-    def peak(self, party: Role) -> Peak:
+    def peak(self, party: Who) -> Peak:
         """The most that was alive at once of what the party holds, and what it was."""
         alive: set[int] = set()
         total = most = 0

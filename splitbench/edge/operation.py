@@ -7,6 +7,7 @@ from typing import Literal
 
 from splitbench.core.party import Role
 
+Who = Role | Literal["others"]  # the first client, all further ones, the mixer, the server
 Component = Literal["layers", "defense", "penalty"]
 Phase = Literal["forward", "backward", "update"]
 
@@ -19,7 +20,7 @@ PHASES: tuple[Phase, ...] = ("forward", "backward", "update")
 class Owner:
     """Who runs an operation, and what for."""
 
-    party: Role = "client"
+    party: Who = "client"
     component: Component = "layers"
     path: str = ""  # of the module, as the network names it
 

@@ -13,14 +13,15 @@ from torch import Generator, Tensor, nn
 from splitbench.bench.train import task_loss
 from splitbench.core.defense import Defense
 from splitbench.core.errors import SplitbenchError
-from splitbench.core.party import Role, client
+from splitbench.core.party import Party, client
 from splitbench.core.randomness import generator, seeded
 from splitbench.core.split import SplitModel
 from splitbench.core.topology import Batch
 from splitbench.core.wire import Delivery, Message, Wire
 from splitbench.edge.case import Case, Scene, stage
-from splitbench.edge.operation import Operation, Owner
+from splitbench.edge.operation import Operation, Owner, Who
 from splitbench.edge.trace import Trace
+from splitbench.edge.traffic import Traffic, counted
 
 # Bytes of optimizer state for each byte of a parameter, and bytes that an update reads and writes for each.
 OPTIMIZERS = {"sgd": (1, 5), "adam": (2, 7), "adamw": (2, 7)}
@@ -31,12 +32,19 @@ class Step:
     """What one step does, of every party."""
 
     case: Case
+    scene: Scene
     trace: Trace
     wire: Wire
-    parameters: dict[str, int]
     note: str = ""  # if it could not be done without numbers
 
-    def operations(self, party: Role = "client") -> list[Operation]:
+    @property
+    def traffic(self) -> Traffic:
+        """Of one client: several in a step do the same."""
+        count = len(taking_part(self.scene)) if self.case.work == "training" else 1
+        whole = counted(self.wire)
+        return Traffic(whole.up // count, whole.down // count)
+
+    def operations(self, party: Who = "client") -> list[Operation]:
         return [op for op in self.trace.operations if op.owner.party == party]
 
 
@@ -56,8 +64,7 @@ def _step(case: Case, scene: Scene, note: str = "") -> Step:
         _run(case, scene, Trace())  # what is computed once and kept, such as a basis, is no part of a step
         trace = Trace()
         wire = _run(case, scene, trace)
-    parameters = {role: scene.models[0].parameters(role) for role in ("client", "server")}
-    return Step(case, trace, wire, parameters, note)
+    return Step(case, scene, trace, wire, note)
 
 
 def _run(case: Case, scene: Scene, trace: Trace) -> Wire:
@@ -65,15 +72,14 @@ def _run(case: Case, scene: Scene, trace: Trace) -> Wire:
     for model in scene.models:
         model.train(training)
     wire = TracedWire(TracedDefense(scene.defense, trace), generator(0, "profile"), trace=trace)
+    shares = [1 / len(scene.models)] * len(scene.models)
     batches = [Batch(i, *scene.batch(case.batch), torch.arange(case.batch)) for i in taking_part(scene)]
     _enter_what_is_there(case, scene, batches, trace)
     with ExitStack() as stack:
-        for model in scene.models:
-            for part, owner in zip(model.stages, model.owners, strict=True):
-                stack.enter_context(trace.inside(part, owner.role))
+        for part, owner in stages(scene):
+            stack.enter_context(trace.inside(part, whose(owner)))
         with trace, torch.set_grad_enabled(training):
             if training:
-                shares = [1 / len(scene.models)] * len(scene.models)
                 scene.topology.exchange(scene.models, batches, wire, task_loss(case.task), 0, shares)
             else:
                 _infer(scene.models[0], batches[0].x, wire)
@@ -84,11 +90,22 @@ def _run(case: Case, scene: Scene, trace: Trace) -> Wire:
     return wire
 
 
+def stages(scene: Scene) -> list[tuple[nn.Module, Party]]:
+    """Every stage once: clients may share theirs, and all share the server's."""
+    pairs = [pair for model in scene.models for pair in zip(model.stages, model.owners, strict=True)]
+    return list({id(part): (part, owner) for part, owner in reversed(pairs)}.values())
+
+
+def whose(party: Party) -> Who:
+    """Several clients in one step do the same; the first stands for each."""
+    return "others" if party.role == "client" and party.index else party.role
+
+
 def taking_part(scene: Scene) -> range:
     return range(len(scene.models)) if scene.topology.simultaneous else range(1)
 
 
-def owned(scene: Scene) -> list[tuple[Role, nn.Module]]:
+def owned(scene: Scene) -> list[tuple[Who, nn.Module]]:
     """Each stage of the first client and of the server, once."""
     model = scene.models[0]
     return [(owner.role, part) for part, owner in zip(model.stages, model.owners, strict=True)]
@@ -113,7 +130,7 @@ def _enter_what_is_there(case: Case, scene: Scene, batches: Sequence[Batch], tra
     trace.ledger.see([batches[0].x, batches[0].y], Owner("client"), "inputs")
 
 
-def _update(case: Case, part: nn.Module, party: Role, trace: Trace) -> None:
+def _update(case: Case, part: nn.Module, party: Who, trace: Trace) -> None:
     """The optimizer's pass, in one fused operation as it is run, over what has a gradient."""
     learned = [p for p in part.parameters() if p.grad is not None]
     for p in learned:
@@ -133,9 +150,12 @@ class TracedWire(Wire):
 
     trace: Trace = field(default_factory=Trace)
 
+    def defense_of(self, client: Party) -> Defense:
+        return TracedDefense(super().defense_of(client), self.trace, whose(client))
+
     def send(self, message: Message) -> Delivery:
         sent, received = super().send(message)
-        with self.trace.doing(message.receiver.role, "layers"):
+        with self.trace.doing(whose(message.receiver), "layers"):
             copy = torch.empty_like(received, requires_grad=received.requires_grad)
             self.trace.ledger.mark(copy, "inputs")
         if not copy.is_meta:
@@ -146,9 +166,10 @@ class TracedWire(Wire):
 class TracedDefense(Defense):
     """A defense that says when it is at work."""
 
-    def __init__(self, inner: Defense, trace: Trace) -> None:
-        self.inner = inner
+    def __init__(self, inner: Defense, trace: Trace, who: Who = "mixer") -> None:
+        self.inner = inner.inner if isinstance(inner, TracedDefense) else inner
         self.trace = trace
+        self.who = who
 
     @property
     def mixes(self) -> bool:  # type: ignore[override]
@@ -158,25 +179,25 @@ class TracedDefense(Defense):
         return self.inner.protects(index)
 
     def inputs(self, x: Tensor, y: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
-        with self.trace.doing("client", "defense"):
+        with self.trace.doing(self.who, "defense"):
             return self.inner.inputs(x, y, generator)
 
     def penalty(self, x: Tensor, z: Tensor) -> Tensor | None:
-        with self.trace.doing("client", "penalty"):
+        with self.trace.doing(self.who, "penalty"):
             return self.inner.penalty(x, z)
 
     def outgoing(self, message: Message, generator: Generator | None) -> Message:
-        with self.trace.doing("client", "defense"):
+        with self.trace.doing(self.who, "defense"):
             return self.inner.outgoing(message, generator)
 
     def mix(self, smashed: Any, labels: Any, generator: Generator | None) -> Any:
-        with self.trace.doing("mixer", "defense"):
+        with self.trace.doing(self.who, "defense"):
             return self.inner.mix(smashed, labels, generator)
 
     def incoming(self, message: Message) -> Message:
-        with self.trace.doing("client", "defense"):
+        with self.trace.doing(self.who, "defense"):
             return self.inner.incoming(message)
 
     def gradients(self, stage: nn.Module, generator: Generator | None) -> None:
-        with self.trace.doing("client", "defense"):
+        with self.trace.doing(self.who, "defense"):
             self.inner.gradients(stage, generator)

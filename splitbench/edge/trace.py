@@ -20,11 +20,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from splitbench.core.party import Role
 from splitbench.edge.count import macs_of, self_test
 from splitbench.edge.kinds import depth_of, kind_of
 from splitbench.edge.memory import Ledger
-from splitbench.edge.operation import Component, Operation, Owner, Phase
+from splitbench.edge.operation import Component, Operation, Owner, Phase, Who
 
 _SILENT = ("detach", "alias", "lift_fresh", "_local_scalar_dense", "empty", "empty_like", "empty_strided", "new_empty",
            "new_empty_strided", "resize_", "set_", "_unsafe_view", "is_same_size", "sym_size", "_reshape_alias")  # fmt: skip
@@ -47,6 +46,7 @@ class Trace(TorchDispatchMode):
         self._nodes: dict[int, Owner] = {}
         self._back = Owner()
         self._stack = ExitStack()
+        self._entered: list[Owner] = []  # owners outside the modules that are running
 
     def __enter__(self) -> Trace:
         self._stack.enter_context(saved_tensors_hooks(self._keep, lambda saved: saved))
@@ -64,7 +64,7 @@ class Trace(TorchDispatchMode):
         return saved
 
     @contextmanager
-    def doing(self, party: Role, component: Component) -> Iterator[None]:
+    def doing(self, party: Who, component: Component) -> Iterator[None]:
         """What runs inside is this party's work; what follows stays the party's, as its layers."""
         before = self.owner
         self.owner = Owner(party, component)
@@ -74,7 +74,7 @@ class Trace(TorchDispatchMode):
             self.owner = replace(before, party=party, component="layers")
 
     @contextmanager
-    def inside(self, stage: nn.Module, party: Role) -> Iterator[None]:
+    def inside(self, stage: nn.Module, party: Who) -> Iterator[None]:
         """Names the modules of a stage while they run."""
         handles = []
         for name, module in stage.named_modules():
@@ -86,9 +86,9 @@ class Trace(TorchDispatchMode):
             for handle in handles:
                 handle.remove()
 
-    def _entering(self, name: str, party: Role) -> Any:
+    def _entering(self, name: str, party: Who) -> Any:
         def enter(*_: Any) -> None:
-            self._paths.append(self.owner)
+            self._entered.append(self.owner)
             self.owner = replace(self.owner, party=party, path=name or self.owner.path)
 
         return enter
@@ -96,22 +96,15 @@ class Trace(TorchDispatchMode):
     def _leaving(self) -> Any:
         def leave(*_: Any) -> None:
             # The party stays: the loss that follows the last layer is computed by whoever has that layer.
-            self.owner = replace(self._paths.pop(), party=self.owner.party)
+            self.owner = replace(self._entered.pop(), party=self.owner.party)
 
         return leave
-
-    @property
-    def _paths(self) -> list[Owner]:
-        if not hasattr(self, "_entered"):
-            self._entered: list[Owner] = []
-        return self._entered
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = kwargs or {}
         name = func.overloadpacket._qualified_op_name.removeprefix("aten::")
         if name == "_local_scalar_dense" and args[0].is_meta:
-            # A number nobody can know here: zero, and for a question «no».
-            return torch.zeros((), dtype=args[0].dtype).item()
+            return _no_number(args[0])
         result = func(*args, **options)
         owner, phase = self._whose(name)
         inputs = [t for t in tree_leaves((args, options)) if isinstance(t, Tensor)]
@@ -155,6 +148,20 @@ def _in_hook() -> bool:
         frame = frame.f_back
     # A function with a backward of its own is a layer's, not a hook.
     return frame.f_code.co_filename not in (_ENGINE, _FUNCTIONS)
+
+
+def _no_number(tensor: Tensor) -> bool | int | float:
+    """For a number nobody can know without numbers: zero, and for a question «no»."""
+    return torch.zeros((), dtype=tensor.dtype).item()
+
+
+class Numberless(TorchDispatchMode):
+    """Lets code that looks at single numbers run on tensors that have none."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten._local_scalar_dense.default and args[0].is_meta:
+            return _no_number(args[0])
+        return func(*args, **(kwargs or {}))
 
 
 def _size(tensor: Tensor) -> int:

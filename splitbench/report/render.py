@@ -34,12 +34,14 @@ def markdown(table: Table) -> str:
     return "\n".join([*title, head, rule, *body, "", table.caption, *([""] if notes else []), *notes]) + "\n"
 
 
-def latex(table: Table) -> str:
-    def text(value: str) -> str:
-        return "".join(_LATEX.get(character, character) for character in value)
+def latex_text(value: str) -> str:
+    """As LaTeX must be told it, so that it shows the same."""
+    return "".join(_LATEX.get(character, character) for character in value)
 
+
+def latex(table: Table) -> str:
     def line(cells: list[str]) -> str:
-        return "  " + " & ".join(map(text, cells)) + r" \\"
+        return "  " + " & ".join(map(latex_text, cells)) + r" \\"
 
     body = [line([row, *(table.entry(row, column).text() for column in table.columns)]) for row in table.rows]
     caption = ". ".join(part for part in (table.title, table.caption, *table.notes) if part)
@@ -48,7 +50,7 @@ def latex(table: Table) -> str:
             [
                 r"\begin{table}",
                 r"  \centering",
-                rf"  \caption{{{text(caption)}}}",
+                rf"  \caption{{{latex_text(caption)}}}",
                 rf"  \begin{{tabular}}{{l{'r' * len(table.columns)}}}",
                 r"  \toprule",
                 line([table.corner, *table.columns]),
