@@ -1,101 +1,198 @@
-"""Microbenchmarks of every kind of operation, and the device file that fits them."""
+"""Fits the speeds of a device to microbenchmarks that ran on it, and writes its file."""
 
 from __future__ import annotations
 
-import functools
+import os
+import platform
 import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-import torch.nn.functional as F
+import yaml
+from scipy.optimize import least_squares
 
-from splitbench.edge.operation import Operation
+from splitbench.core.errors import SplitbenchError
+from splitbench.core.progress import tell
+from splitbench.edge import device as devices
+from splitbench.edge.ask import ask
+from splitbench.edge.benches import SIZES, Bench, passes, products, small_layers, timed, update
+from splitbench.edge.case import plain
+from splitbench.edge.kinds import PRODUCTS
+from splitbench.edge.measure import measure
+from splitbench.edge.operation import Operation, Owner
 from splitbench.edge.trace import Trace
 
-aten = torch.ops.aten
-Bench = Callable[[], Any]
+_BOARDS = {"Raspberry Pi 4": "rpi4", "Raspberry Pi 5": "rpi5", "Raspberry Pi Zero 2": "rpi_zero2"}
+_LOADERS = {"torch": ("lenet5", (1, 28, 28)), "timm": ("resnet18", (3, 32, 32)), "transformers": ("roberta_small", (16,))}
 
 
-def warm_up() -> None:
-    """Loads the libraries behind torch's operators, so that no step pays for it."""
-    layers = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.Flatten(), torch.nn.Linear(288, 4))
-    optimizer = torch.optim.Adam(layers.parameters(), fused=True)
-    layers(torch.zeros(2, 3, 8, 8)).sum().backward()
-    optimizer.step()
+@dataclass(frozen=True)
+class Timed:
+    """An operation, and how long it took."""
+
+    operation: Operation
+    seconds: float
 
 
-def _image(*shape: int) -> torch.Tensor:
-    return torch.randn(shape).contiguous(memory_format=torch.channels_last)
+def this_board() -> str:
+    """The name of the device this is, if it is one that has a name."""
+    model = Path("/proc/device-tree/model")
+    text = model.read_text(errors="ignore") if model.is_file() else ""
+    return next((name for board, name in _BOARDS.items() if text.startswith(board)), "local")
 
 
-def _conv(n: int, c: int, size: int, out: int, k: int, stride: int = 1, groups: int = 1, first: bool = False) -> Iterator[Bench]:
-    x = _image(n, c, size, size)
-    w = _image(out, c // groups, k, k)
-    s, p = [stride, stride], [0 if k == stride else k // 2] * 2
-    y = aten.convolution(x, w, None, s, p, [1, 1], False, [0, 0], groups)
-    mask = [not first, True, False]
-    yield lambda: aten.convolution(x, w, None, s, p, [1, 1], False, [0, 0], groups)
-    yield lambda: aten.convolution_backward(y, x, w, [0], s, p, [1, 1], False, [0, 0], groups, mask)
+def calibrate(name: str = "local") -> Path:
+    """Runs the microbenchmarks, takes about a minute, and writes the user's file for the device; returns its place."""
+    known = devices.names()
+    base = "laptop" if name == "local" or name not in known else name
+    wanted = this_board() if name == "local" else name
+    figures = yaml.safe_load((devices.packaged(base if wanted == "local" else wanted)).read_text(encoding="utf-8"))
+    figures.update(measured_figures(), name=wanted)
+    if wanted == "local":
+        figures["title"] = f"this machine ({platform.machine()}, {torch.get_num_threads()} threads)"
+    folder = devices.user_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{wanted}.yaml"
+        draft = folder / f".{wanted}.{os.getpid()}.yaml"
+        draft.write_text(yaml.safe_dump(figures, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        devices.load(str(draft))  # a file that cannot be read back must not take the place of one that can
+        draft.replace(path)
+    except OSError as error:
+        raise SplitbenchError(f"cannot write {folder}: {error}; set SPLITBENCH_DEVICES to a folder of yours") from error
+    return path
 
 
-def benches() -> Iterator[Bench]:
-    for n, c, size, out, k, stride in ((64, 64, 8, 64, 3, 1), (64, 64, 16, 64, 3, 1), (64, 64, 28, 64, 3, 1), (64, 64, 28, 64, 3, 1),
-            (16, 64, 56, 64, 3, 1), (64, 128, 4, 128, 3, 1), (64, 64, 8, 128, 3, 2), (64, 256, 2, 256, 3, 1), (64, 128, 8, 128, 3, 1), (64, 128, 14, 128, 3, 1), (64, 6, 14, 16, 5, 1), (16, 256, 14, 256, 3, 1), (8,64,8,64,3,1)):
-        yield from _conv(n, c, size, out, k, stride)
-    for n, c, size, out, k, stride in ((64, 3, 32, 64, 7, 2), (64, 1, 28, 6, 5, 1), (64, 3, 32, 64, 3, 1), (8, 3, 224, 64, 7, 2), (64, 1, 28, 64, 7, 2), (64, 3, 32, 192, 4, 4), (64, 1, 28, 64, 3, 1), (16, 3, 64, 64, 3, 1), (8, 3, 32, 64, 7, 2), (4, 3, 224, 768, 16, 16)):
-        yield from _conv(n, c, size, out, k, stride, first=True)
-    for n, c, size, out in ((64, 64, 8, 256), (64, 256, 8, 64), (64, 64, 16, 256), (16, 256, 28, 64), (64, 512, 4, 128), (64, 64, 8, 64)):
-        yield from _conv(n, c, size, out, 1)
-    for n, c, size, k in ((64, 64, 16, 3), (64, 128, 8, 3), (16, 96, 56, 3), (64, 32, 16, 3)):
-        yield from _conv(n, c, size, c, k, 1, groups=c)
-    for m, k, n in ((4160, 192, 576), (4160, 192, 768), (4160, 768, 192), (64, 400, 120), (64, 120, 84), (8192, 128, 128), (8192, 128, 512), (192, 4160, 768), (512, 8192, 128), (1024, 1024, 1024), (64, 1024, 4096)):
-        a, b = torch.randn(m, k), torch.randn(k, n)
-        bias = torch.randn(n)
-        yield functools.partial(torch.mm, a, b)
-        yield functools.partial(torch.addmm, bias, a, b)
-    for b, m, k, n in ((4096, 16, 16, 16), (4096, 8, 8, 8), (1024, 32, 32, 32), (4096, 14, 14, 14), (256, 128, 32, 128), (256, 128, 128, 32), (64, 128, 128, 128), (192, 65, 64, 65), (64, 65, 65, 192)):
-        x, y = torch.randn(b, m, k), torch.randn(b, k, n)
-        yield functools.partial(torch.bmm, x, y)
-    for n, heads, length, width in ((64, 3, 65, 64), (16, 3, 197, 64), (64, 4, 49, 32), (8, 12, 197, 64)):
-        q = torch.randn(n, heads, length, width)
-        out, lse = aten._scaled_dot_product_flash_attention_for_cpu(q, q, q)[:2]
-        yield functools.partial(aten._scaled_dot_product_flash_attention_for_cpu, q, q, q)
-        yield functools.partial(aten._scaled_dot_product_flash_attention_for_cpu_backward, out, q, q, q, out, lse, 0.0, False)
-
-
-def clock() -> Callable[[], float]:
-    """On one thread the processor's own time, which other programs hardly disturb; else time on the wall."""
-    return time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
-
-
-def timed(bench: Bench, least: float = 0.04, rounds: int = 7) -> float:
-    """Seconds of one call: the lower quartile of several rounds, since whatever disturbs makes it longer."""
-    now = clock()
-    bench()
-    start = now()
-    bench()
-    once = max(now() - start, 1e-7)
-    count = max(1, int(least / rounds / once))
-    found = []
-    for _ in range(rounds):
-        start = now()
-        for _ in range(count):
-            bench()
-        found.append((now() - start) / count)
-    return sorted(found)[rounds // 4]
-
-
-def traced(bench: Bench) -> list[Operation]:
-    with Trace() as trace:
-        bench()
-    return trace.operations
-
-
-if __name__ == "__main__":
+def measured_figures() -> dict[str, Any]:
+    today = time.strftime("%Y-%m-%d")
+    source = f"measured: splitbench profile --calibrate, {today}, torch {torch.__version__}, {torch.get_num_threads()} threads"
     torch.manual_seed(0)
     with torch.no_grad():
-        for bench in benches():
-            [op] = traced(bench)
-            t = timed(bench)
-            print(f"{op.kind:20s} {op.name[:30]:30s} macs {op.macs/1e6:9.2f}M bytes {op.bytes/1e6:7.2f}M depth {op.depth:5d} {t*1e6:9.0f} us  {op.macs/t/1e9:7.2f} GMAC/s {op.bytes/t/1e9:6.2f} GB/s")
+        overhead = _overhead()
+        found = _run_all(overhead)
+    rates = {kind: fit_product(of_kind, overhead) for kind, of_kind in found.items() if kind_is_product(kind)}
+    streams = {kind: fit_stream(of_kind, overhead) for kind, of_kind in found.items() if not kind_is_product(kind)}
+    large = rates["linear"][0]
+    peak = max(rate for rate, _, _ in rates.values())
+    copies = streams["copy"]
+    bandwidth = copies[-1][1]
+    speeds: dict[str, Any] = {}
+    for kind, (rate, half, stream) in rates.items():
+        speeds[kind] = {"product": _short(rate / large), "half": _short(half), "stream": _short(stream / bandwidth)}
+    for kind, curve in streams.items():
+        speeds[kind] = {"stream": [[_short(size), _short(rate / bandwidth)] for size, rate in curve]}
+
+    def figure(value: float) -> dict[str, Any]:
+        return {"value": _short(value), "source": source}
+
+    return {
+        "threads": torch.get_num_threads(),
+        "memory": figure(_memory()),
+        "runtime": {name: figure(_resident_with(name)) for name in ("torch", "timm", "transformers")},
+        "peak": figure(peak),
+        "sustained": figure(large / peak),
+        "bandwidth": figure(bandwidth),
+        "overhead": figure(overhead),
+        "uncertainty": {"value": 1.3, "source": "estimated: what predictions were off by where they were measured"},
+        "speeds": speeds,
+        "speeds_source": source,
+    }
+
+
+def kind_is_product(kind: str) -> bool:
+    return kind.removesuffix("_backward") in PRODUCTS
+
+
+def _overhead() -> float:
+    """Seconds of one call in a network, with what Python and autograd add."""
+    run, _ = small_layers()
+    with Trace() as trace:
+        run()
+    return timed(run) / len(trace.operations)
+
+
+def _run_all(overhead: float) -> dict[str, list[Timed]]:
+    found: dict[str, list[Timed]] = defaultdict(list)
+    benches: list[Bench] = [*products()]
+    for at, bench in enumerate(benches):
+        _note(found, bench)
+        tell("products", at + 1, len(benches), "")
+    del benches
+    for at, size in enumerate(SIZES):
+        for bench in passes(size):
+            _note(found, bench)
+        step = update(size / 4)
+        moved = round(size / 4) * 7
+        found["update"].append(Timed(Operation(Owner(), "update", "fused_adam", "update", 0, moved, 0), timed(step)))
+        tell("passes", at + 1, len(SIZES), "")
+    return found
+
+
+def _note(found: dict[str, list[Timed]], bench: Bench) -> None:
+    with Trace() as trace:
+        bench()
+    operation = max(trace.operations, key=lambda op: op.macs or op.bytes)
+    found[operation.kind].append(Timed(operation, timed(bench)))
+
+
+def fit_product(measured: Sequence[Timed], overhead: float) -> tuple[float, float, float]:
+    """MACs a second, the depth at which half of it is reached, and bytes a second, by relative error."""
+    macs, moved, depth, took = (
+        np.array(column, dtype=float)
+        for column in zip(*((t.operation.macs, t.operation.bytes, t.operation.depth, t.seconds) for t in measured), strict=True)
+    )
+
+    def predicted(p: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        rate, half, stream = np.exp(p)
+        share = np.where(depth > 0, depth / (depth + half), 1.0)
+        return np.maximum(macs / (rate * share), moved / stream) + overhead
+
+    def error(p: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.log(predicted(p) / took)
+
+    best = float(np.max(macs / took))
+    starts = [(best * a, half, float(np.max(moved / took)) * b) for a in (1, 2) for half in (1.0, 50.0) for b in (1, 4)]
+    fits = [least_squares(error, np.log(start), loss="soft_l1", f_scale=0.2) for start in starts]
+    rate, half, stream = np.exp(min(fits, key=lambda fit: fit.cost).x)
+    # Far beyond anything seen, a number means only that it does not matter.
+    return float(rate), float(half) if half > 0.5 else 0.0, float(min(stream, 100 * np.max(moved / took)))
+
+
+def fit_stream(measured: Sequence[Timed], overhead: float) -> list[tuple[float, float]]:
+    """Bytes a second by bytes moved: the geometric mean of what was measured at about each size."""
+    groups: dict[int, list[Timed]] = defaultdict(list)
+    for one in sorted(measured, key=lambda t: t.operation.bytes):
+        groups[int(np.searchsorted(SIZES, one.operation.bytes / 6))].append(one)
+    curve = []
+    for _, group in sorted(groups.items()):
+        size = float(np.exp(np.mean([np.log(t.operation.bytes) for t in group])))
+        rates = [t.operation.bytes / max(t.seconds - overhead / 2, t.seconds / 4) for t in group]
+        curve.append((size, float(np.exp(np.mean(np.log(rates))))))
+    return curve
+
+
+def _memory() -> float:
+    import psutil
+
+    return float(psutil.virtual_memory().total)
+
+
+def _resident_with(package: str) -> float:
+    """Of a fresh process that has loaded torch and what a network of this package needs, and has run a layer."""
+    name, shape = _LOADERS[package]
+    try:
+        case = ask(model=name, shape="x".join(map(str, shape)))
+        return float(measure({**plain(case), "only_before": True}, torch.get_num_threads()).resident)
+    except SplitbenchError:
+        if package == "torch":
+            raise
+        return _resident_with("torch")  # it is not installed here
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")

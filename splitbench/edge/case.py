@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from splitbench.bench import parts
@@ -86,8 +87,11 @@ class Scene:
     def batch(self, size: int) -> tuple[Tensor, Tensor]:
         if len(self.shape) == 1:
             x = torch.zeros(size, *self.shape, dtype=torch.int64, device=self.device)
+        elif self.device == "meta":
+            x = torch.empty(size, *self.shape, device="meta")
         else:
-            x = torch.rand(size, *self.shape, device=self.device)
+            # Smooth, as images are: how long some defenses take depends on it.
+            x = F.interpolate(torch.rand(size, self.shape[0], 4, 4), size=self.shape[1:], mode="bilinear")
         if x.dim() == 4:
             x = x.contiguous(memory_format=torch.channels_last)
         y = torch.zeros(size, self.classes) if self.task == "attributes" else torch.zeros(size, dtype=torch.int64)

@@ -49,7 +49,8 @@ class Speed(_Strict):
 
     product: Positive = 1.0  # of the sustained rate of MACs
     half: NotNegative = 0.0  # terms in a sum at which half of that is reached
-    stream: Positive = 1.0  # of the memory bandwidth
+    stream: Positive | Annotated[list[tuple[Positive, Positive]], MinLen(1)] = 1.0  # of the memory bandwidth, or
+    # points (bytes moved, share of the bandwidth): what fits a cache is faster, what needs fresh pages is slower
     call: NotNegative | None = None  # seconds; none: the device's overhead
 
 
@@ -90,6 +91,10 @@ def names() -> list[str]:
     """Every device that has a name: those of the package, the user's, and this machine."""
     places = (_FILES, user_folder())
     return sorted({"local", *(p.stem for place in places if place.is_dir() for p in place.glob("[!_]*.yaml"))})
+
+
+def packaged(name: str) -> Path:
+    return _FILES / f"{name}.yaml"
 
 
 def find(given: str) -> Path:

@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 # Kinds whose time is mostly arithmetic, and whose speed is counted in MACs a second.
-PRODUCTS = ("conv", "conv_thin", "pointwise", "depthwise", "linear", "batched", "attention", "fft")
+PRODUCTS = ("conv", "conv_thin", "conv_grey", "patches", "pointwise", "depthwise", "linear", "batched", "attention", "fft")
 # Kinds whose time is mostly passing over memory, and whose speed is counted in bytes a second.
-PASSES = ("elementwise", "activation", "norm", "pool", "reduction", "embedding", "permutation", "copy", "fill",
+PASSES = ("elementwise", "mask", "activation", "norm", "norm_mixed", "pool", "pool_thin", "reduction", "embedding", "permutation", "copy", "fill",
           "random", "sort", "update")  # fmt: skip
 KINDS = (*PRODUCTS, *PASSES)
 
 BACKWARD = "_backward"  # the operators of a kind that only run on the way back have a speed of their own
-_TWO_WAYS = ("attention", "norm", "pool", "embedding")
+_TWO_WAYS = ("attention", "norm", "norm_mixed", "pool", "pool_thin", "embedding")
 
 THIN = 8  # input channels below which a convolution cannot fill the vectors of a processor
 
@@ -28,6 +28,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "activation": ("gelu", "gelu_backward", "tanh", "sigmoid", "silu", "silu_backward", "exp", "log", "sqrt", "rsqrt",
                    "pow", "cos", "sin", "_softmax", "_safe_softmax", "_log_softmax", "_softmax_backward_data",
                    "_log_softmax_backward_data", "erf"),
+    "mask": ("where", "masked_fill", "masked_fill_", "gt", "ge", "lt", "le", "eq", "ne", "logical_and", "logical_or",
+             "logical_not", "bitwise_not", "bitwise_and", "isnan", "isfinite"),
     "norm": ("native_batch_norm", "native_batch_norm_backward", "_native_batch_norm_legit", "batch_norm_backward",
              "_batch_norm_with_update", "_batch_norm_no_update", "cudnn_batch_norm",
              "_native_batch_norm_legit_no_training", "native_layer_norm", "native_layer_norm_backward",
@@ -54,19 +56,30 @@ _KIND = {name: kind for kind, names in _NAMES.items() for name in names}
 def kind_of(name: str, arguments: Sequence[Any]) -> str:
     """What an operator of torch's, called by its name without `aten::`, is counted as."""
     if name == "convolution":
-        return _convolution(arguments[1], arguments[8])
+        return _convolution(arguments[1], arguments[3], arguments[8])
     if name == "convolution_backward":
-        return _convolution(arguments[2], arguments[9]) + BACKWARD
+        return _convolution(arguments[2], arguments[4], arguments[9]) + BACKWARD
     kind = _KIND.get(name, "elementwise")
+    if name == "native_batch_norm_backward" and _mixed(arguments[0], arguments[1]):
+        kind = "norm_mixed"
+    if kind == "pool" and arguments[0].dim() == 4 and arguments[0].shape[1] < 2 * THIN:
+        kind = "pool_thin"
     return kind + BACKWARD if kind in _TWO_WAYS and "_backward" in name else kind
 
 
-def _convolution(weight: Tensor, groups: int) -> str:
+def _convolution(weight: Tensor, stride: Sequence[int], groups: int) -> str:
     if groups > 1 and weight.shape[1] == 1:
         return "depthwise"
+    if list(stride) == list(weight.shape[2:]) != [1] * len(stride):
+        return "patches"
     if weight.shape[1] < THIN:
-        return "conv_thin"
+        return "conv_grey" if weight.shape[1] == 1 else "conv_thin"
     return "pointwise" if weight.shape[2:].numel() == 1 else "conv"
+
+
+def _mixed(one: Tensor, other: Tensor) -> bool:
+    """Whether two maps lie in memory differently, which some operators take many times as long for."""
+    return one.dim() == 4 and one.stride(1) != other.stride(1)
 
 
 def depth_of(name: str, arguments: Sequence[Any]) -> int:

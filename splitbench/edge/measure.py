@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -17,14 +16,16 @@ from typing import Any
 
 from splitbench.core.errors import SplitbenchError
 
+FRUGAL = {"MALLOC_MMAP_THRESHOLD_": "131072"}
 WARM = 2  # steps before any is timed
 STEPS = 30  # at most
-SECONDS = 4.0  # after which no further step is begun
+SECONDS = 2.5  # after which no further step is begun
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one client: medians over the steps, and the largest resident set."""
+    """Of one client: the shortest of its steps, since whatever else runs only makes them longer; the largest
+    resident set."""
 
     forward: float  # seconds, with the defense and the penalty
     backward: float  # seconds, with sanitised gradients and the update
@@ -38,9 +39,14 @@ class Measured:
         return self.forward + self.backward
 
 
-def measure(document: dict[str, Any], threads: int | None = None) -> Measured:
-    """In a process of its own, so that nothing that was loaded or kept before is counted."""
-    environment = {**os.environ, **({"OMP_NUM_THREADS": str(threads)} if threads else {})}
+def measure(document: dict[str, Any], threads: int, frugal: bool = False) -> Measured:
+    """In a process of its own, so that nothing that was loaded or kept before is counted.
+
+    A frugal one gives freed memory back at once (glibc's first threshold, kept fixed), which takes time: then what is
+    resident is what is in use.
+    """
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    environment |= FRUGAL if frugal else {}
     environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
     command = [sys.executable, "-m", "splitbench.edge.measure", json.dumps(document)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
@@ -73,34 +79,38 @@ def perform(document: dict[str, Any]) -> Measured:
     import torch
 
     from splitbench.bench.train import _optimizer
-    from splitbench.edge.calibrate import warm_up
+    from splitbench.edge.benches import clock, warm_up
     from splitbench.edge.client import Client
     from splitbench.edge.case import from_plain, stage
 
+    only = document.pop("only_before", False)
     case = from_plain(document)
-    scene_packages = [name for name in ("timm", "transformers") if name in sys.modules]
-    del scene_packages
     warm_up()
-    stage(case, "meta")  # loads what the network needs, without its numbers
+    scene = stage(case)  # loads what the network needs, without its numbers
     before = resident()
-    client = Client(case, stage(case, "cpu"))
+    if only:
+        return Measured(0.0, 0.0, before, before, 0, torch.get_num_threads())
+    client = Client(case, scene)
     optimizers = [_optimizer(part, case.training) for part in client.stages] if case.work == "training" else []
     forget_peak()
     times: list[tuple[float, float]] = []
+    now = clock()
     begun = time.perf_counter()
     while len(times) < WARM + 3 or (len(times) < WARM + STEPS and time.perf_counter() - begun < SECONDS):
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
-        start = time.perf_counter()
+        start = now()
         client.forward()
-        middle = time.perf_counter()
+        middle = now()
         if case.work == "training":
+            client.receive()
+            again = now()
             client.backward()
             for optimizer in optimizers:
                 optimizer.step()
-        times.append((middle - start, time.perf_counter() - middle))
+        times.append((middle - start, now() - again if optimizers else 0.0))
     taken = times[WARM:]
-    forward, backward = (statistics.median(column) for column in zip(*taken, strict=True))
+    forward, backward = (min(column) for column in zip(*taken, strict=True))
     return Measured(forward, backward, resident(peak=True), before, len(taken), torch.get_num_threads())
 
 

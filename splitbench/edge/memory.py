@@ -21,6 +21,9 @@ USES: tuple[Use, ...] = ("weights", "gradients", "optimizer", "activations", "in
 _FIRST: tuple[Use, ...] = ("weights", "optimizer", "gradients", "inputs", "activations", "workspace")
 
 
+HEAP = 32 * 2**20  # bytes: glibc takes what is larger from the system, and gives it back
+
+
 @dataclass
 class Block:
     """One storage."""
@@ -37,6 +40,7 @@ class Peak:
     total: int
     uses: Mapping[Use, int]
     components: Mapping[Component, int]
+    heap: int  # the most that was alive at once of small blocks, which an allocator keeps when they are freed
 
 
 @dataclass
@@ -94,14 +98,7 @@ class Ledger:
     def peak(self, party: Who) -> Peak:
         """The most that was alive at once of what the party holds, and what it was."""
         alive: set[int] = set()
-        total = most = 0
-        when = 0
-        for at, (block, came) in enumerate(self.events):
-            if self.blocks[block].owner.party != party:
-                continue
-            total += self.blocks[block].size if came else -self.blocks[block].size
-            if total > most:
-                most, when = total, at
+        most, when = self._most(party)
         for block, came in self.events[: when + 1]:
             if self.blocks[block].owner.party == party:
                 (alive.add if came else alive.discard)(block)
@@ -109,4 +106,15 @@ class Ledger:
         uses = {use: sum(b.size for b in held if b.use == use) for use in USES}
         names: tuple[Component, ...] = ("layers", "defense", "penalty")
         components = {name: sum(b.size for b in held if b.owner.component == name) for name in names}
-        return Peak(most, uses, components)
+        return Peak(most, uses, components, self._most(party, HEAP)[0])
+
+    def _most(self, party: Who, below: float = float("inf")) -> tuple[int, int]:
+        """The peak of blocks smaller than this, and when it was."""
+        total = most = when = 0
+        for at, (block, came) in enumerate(self.events):
+            size = self.blocks[block].size
+            if self.blocks[block].owner.party == party and size < below:
+                total += size if came else -size
+                if total > most:
+                    most, when = total, at
+        return most, when

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from splitbench.edge.device import Device, Speed, usual_speeds
 from splitbench.edge.kinds import BACKWARD
 from splitbench.edge.operation import Operation
@@ -47,8 +49,16 @@ def seconds_of(operation: Operation, device: Device) -> float:
     if operation.depth and speed.half:
         rate *= operation.depth / (operation.depth + speed.half)
     arithmetic = operation.macs / rate
-    memory = operation.bytes / (device.bandwidth.value * speed.stream)
+    memory = operation.bytes / (device.bandwidth.value * _stream(speed, operation.bytes))
     return max(arithmetic, memory) + (device.overhead.value if speed.call is None else speed.call)
+
+
+def _stream(speed: Speed, moved: int) -> float:
+    """The share of the bandwidth at this size, between the points that are known as a straight line of logarithms."""
+    if isinstance(speed.stream, float):
+        return speed.stream
+    sizes, shares = zip(*speed.stream, strict=True)
+    return float(np.exp(np.interp(np.log(max(moved, 1)), np.log(sizes), np.log(shares))))
 
 
 def seconds(operations: Iterable[Operation], device: Device) -> float:

@@ -159,7 +159,9 @@ class TracedWire(Wire):
             copy = torch.empty_like(received, requires_grad=received.requires_grad)
             self.trace.ledger.mark(copy, "inputs")
         if not copy.is_meta:
+            self.trace.silent = True
             copy.data.copy_(received.detach())
+            self.trace.silent = False
         return Delivery(sent, copy)
 
 

@@ -58,7 +58,8 @@ def _work(profile: Profile) -> Sheet:
 
 def _memory(profile: Profile) -> Sheet:
     rows = [(use, size(profile.peak.uses[use])) for use in USES]
-    rows += [("peak of tensors", size(profile.peak.total)), ("Python and torch", size(profile.runtime))]
+    rows += [("peak of tensors", size(profile.peak.total)), ("freed, not given back", size(profile.kept))]
+    rows += [("Python and torch", size(profile.runtime))]
     rows += [("resident", between(profile.memory, size)), ("free on the device", size(profile.device.available))]
     return "Memory of the client in its worst moment", ("", "bytes"), tuple(rows)
 

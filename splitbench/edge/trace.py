@@ -43,6 +43,7 @@ class Trace(TorchDispatchMode):
         self.operations: list[Operation] = []
         self.ledger = Ledger()
         self.owner = Owner()
+        self.silent = False  # what runs is the trace's own
         self._nodes: dict[int, Owner] = {}
         self._back = Owner()
         self._stack = ExitStack()
@@ -105,7 +106,7 @@ class Trace(TorchDispatchMode):
         name = func.overloadpacket._qualified_op_name.removeprefix("aten::")
         if name == "_local_scalar_dense" and args[0].is_meta:
             return _no_number(args[0])
-        result = func(*args, **options)
+        result = _laid_out(name, args, func(*args, **options))
         owner, phase = self._whose(name)
         inputs = [t for t in tree_leaves((args, options)) if isinstance(t, Tensor)]
         outputs = [t for t in tree_leaves(result) if isinstance(t, Tensor)]
@@ -113,20 +114,15 @@ class Trace(TorchDispatchMode):
             self.ledger.replace(inputs, outputs, owner)  # only where there are no numbers is this a copy
             return result
         self.ledger.see(outputs, owner)
-        if func.is_view or name in _SILENT:
+        if self.silent or func.is_view or name in _SILENT:
             return result
-        self.operations.append(
-            Operation(
-                owner,
-                phase,
-                name,
-                kind_of(name, args),
-                macs_of(func, args, options, result),
-                sum(_size(t) for t in {id(t): t for t in inputs}.values()),
-                sum(_size(t) for t in outputs),
-                depth_of(name, args),
-            )
-        )
+        kind = kind_of(name, args)
+        written = sum(_size(t) for t in outputs)
+        read = [_size(t) for t in {id(t): t for t in inputs}.values()]
+        if kind in ("embedding", "permutation"):
+            read = [min(size, written) for size in read]  # of a table only the rows that are asked for
+        macs, depth = macs_of(func, args, options, result), depth_of(name, args)
+        self.operations.append(Operation(owner, phase, name, kind, macs, sum(read), written, depth))
         return result
 
     def _whose(self, name: str) -> tuple[Owner, Phase]:
@@ -150,6 +146,24 @@ def _in_hook() -> bool:
     return frame.f_code.co_filename not in (_ENGINE, _FUNCTIONS)
 
 
+def _laid_out(name: str, arguments: Any, result: Any) -> Any:
+    """Without numbers torch forgets that convolutions keep channels last, and with it every copy that this costs."""
+    last = torch.channels_last
+    if name == "convolution" and result.is_meta and result.dim() == 4:
+        if any(t.is_contiguous(memory_format=last) for t in arguments[:2]):
+            return torch.empty_like(result, memory_format=last)
+    elif name == "convolution_backward" and arguments[1].is_meta and arguments[1].dim() == 4:
+        like = (arguments[1], arguments[2])
+        kept = [
+            torch.empty_like(slope, memory_format=last)
+            if slope is not None and of.is_contiguous(memory_format=last)
+            else slope
+            for slope, of in zip(result, like, strict=False)
+        ]
+        return (*kept, result[2])
+    return result
+
+
 def _no_number(tensor: Tensor) -> bool | int | float:
     """For a number nobody can know without numbers: zero, and for a question «no»."""
     return torch.zeros((), dtype=tensor.dtype).item()
@@ -161,7 +175,8 @@ class Numberless(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.ops.aten._local_scalar_dense.default and args[0].is_meta:
             return _no_number(args[0])
-        return func(*args, **(kwargs or {}))
+        name = func.overloadpacket._qualified_op_name.removeprefix("aten::")
+        return _laid_out(name, args, func(*args, **(kwargs or {})))
 
 
 def _size(tensor: Tensor) -> int:
