@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table as Grid
 
 from splitbench.cli._output import Scale, StorePath, err, out, print_json
+from splitbench.cli._profile import print_recipe
 from splitbench.core.errors import SplitbenchError, nearest
 
 
@@ -35,6 +37,9 @@ def table(
         if not equals:
             raise SplitbenchError(f"--where takes key=value, got '{condition}'")
         wanted[key] = value
+    if recipe is not None and (profiles := _of_profiles(recipe)) is not None:
+        print_recipe(profiles, "", form)
+        return
     tables = make(recipe, store=store, scale=scale, rows=rows, columns=cols, metric=metric, where=wanted)
     if form == "json":
         print_json([render.data(t) for t in tables])
@@ -53,3 +58,14 @@ def table(
         out().print(grid)
         for note in made.notes:
             err().print(f"  {note}")
+
+
+def _of_profiles(recipe: str) -> Path | None:
+    """The file of a recipe whose numbers are counted and not stored."""
+    from splitbench.bench import recipes
+
+    try:
+        path = recipes.find(recipe)[1]
+    except SplitbenchError:
+        return None  # the store may still know it
+    return path if recipes.counts_only(path) else None

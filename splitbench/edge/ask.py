@@ -47,9 +47,9 @@ def ask(
     data = part("data", dataset, "dataset") if dataset is not None else None
     mistakes += check_block(BLOCKS["training"], training or {}, "training")
     mistakes += [
-        Mistake(name, f"expected at least 1, got {number}")
-        for name, number in (("clients", clients), ("classes", classes), ("samples", samples))
-        if number is not None and number < 1
+        Mistake(name, f"expected at least {least}, got {number}")
+        for name, number, least in (("clients", clients, 1), ("classes", classes, 0), ("samples", samples, 1))
+        if number is not None and number < least
     ]
     if work not in WORKS:
         mistakes.append(Mistake("phase", f"no phase '{work}'{nearest(work, WORKS)}"))
@@ -66,7 +66,7 @@ def ask(
         defenses=tuple(against),
         topology=layout,
         shape=what,
-        classes=classes or many,
+        classes=many if classes is None else classes,
         task=task,
         samples=samples or count,
         clients=clients,

@@ -73,7 +73,7 @@ def _conv(n: int, c: int, size: int, out: int, k: int, stride: int = 1, groups: 
     rest = (steps, margin, [1, 1], False, [0, 0], groups)
     y = aten.convolution(x, w, None, *rest)
     # A network's first layer, which is what sees few channels, owes nobody a slope.
-    wanted = [c // groups >= 8 or groups > 1, True, False]
+    wanted = [c > 3, True, False]
     yield functools.partial(aten.convolution, x, w, None, *rest)
     yield functools.partial(aten.convolution_backward, y, x, w, [0], *rest, wanted)
 
@@ -83,10 +83,11 @@ def products() -> Iterator[Bench]:
     for shape in ((64, 64, 8, 64, 3, 1), (64, 64, 16, 64, 3, 1), (32, 64, 28, 64, 3, 1), (64, 128, 8, 128, 3, 1),
                   (64, 64, 8, 128, 3, 2), (16, 128, 14, 128, 3, 1), (8, 64, 56, 64, 3, 1), (16, 16, 16, 32, 3, 1)):  # fmt: skip
         yield from _conv(*shape)
-    for shape in ((64, 3, 32, 64, 7, 2), (64, 3, 32, 64, 3, 1), (8, 3, 112, 64, 7, 2), (16, 3, 64, 64, 7, 2),
-                  (64, 6, 14, 16, 5, 1), (64, 3, 32, 6, 5, 1)):  # fmt: skip
+    for shape in ((64, 3, 32, 64, 7, 2), (64, 3, 32, 64, 3, 1), (8, 3, 112, 64, 7, 2), (16, 3, 64, 64, 7, 2)):  # fmt: skip
         yield from _conv(*shape)
-    for shape in ((64, 1, 28, 6, 5, 1), (64, 1, 28, 64, 7, 2), (64, 1, 28, 64, 3, 1)):
+    for shape in ((64, 1, 28, 6, 5, 1), (64, 6, 14, 16, 5, 1), (64, 3, 32, 6, 5, 1), (64, 8, 16, 8, 3, 1)):
+        yield from _conv(*shape)
+    for shape in ((64, 1, 28, 64, 7, 2), (64, 1, 28, 64, 3, 1), (32, 1, 28, 32, 5, 1)):
         yield from _conv(*shape)
     for shape in ((64, 3, 32, 192, 4, 4), (4, 3, 224, 192, 16, 16), (64, 1, 28, 192, 4, 4), (64, 3, 32, 64, 4, 4)):
         yield from _conv(*shape)

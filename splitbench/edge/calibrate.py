@@ -27,7 +27,6 @@ from splitbench.edge.measure import measure
 from splitbench.edge.operation import Operation, Owner
 from splitbench.edge.trace import Trace
 
-_BOARDS = {"Raspberry Pi 4": "rpi4", "Raspberry Pi 5": "rpi5", "Raspberry Pi Zero 2": "rpi_zero2"}
 _LOADERS = {"torch": ("lenet5", (1, 28, 28)), "timm": ("resnet18", (3, 32, 32)), "transformers": ("roberta_small", (16,))}
 
 
@@ -39,22 +38,14 @@ class Timed:
     seconds: float
 
 
-def this_board() -> str:
-    """The name of the device this is, if it is one that has a name."""
-    model = Path("/proc/device-tree/model")
-    text = model.read_text(errors="ignore") if model.is_file() else ""
-    return next((name for board, name in _BOARDS.items() if text.startswith(board)), "local")
-
-
 def calibrate(name: str = "local") -> Path:
     """Runs the microbenchmarks, takes about a minute, and writes the user's file for the device; returns its place."""
-    known = devices.names()
-    base = "laptop" if name == "local" or name not in known else name
-    wanted = this_board() if name == "local" else name
-    figures = yaml.safe_load((devices.packaged(base if wanted == "local" else wanted)).read_text(encoding="utf-8"))
+    wanted = devices.here() if name == "local" else name
+    figures = _unmeasured("laptop" if wanted == "local" else wanted)
     figures.update(measured_figures(), name=wanted)
     if wanted == "local":
-        figures["title"] = f"this machine ({platform.machine()}, {torch.get_num_threads()} threads)"
+        threads = torch.get_num_threads()
+        figures["title"] = f"this machine ({platform.machine()}, {threads} thread{'s' if threads > 1 else ''})"
     folder = devices.user_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -66,6 +57,15 @@ def calibrate(name: str = "local") -> Path:
     except OSError as error:
         raise SplitbenchError(f"cannot write {folder}: {error}; set SPLITBENCH_DEVICES to a folder of yours") from error
     return path
+
+
+def _unmeasured(name: str) -> dict[str, Any]:
+    """The figures of a known device, from which this one takes what cannot be measured: power and the network."""
+    known = devices.load(str(devices.find(name))).model_dump(mode="json")
+    for key in ("reserved", "uplink", "downlink", "latency", "idle", "active", "radio"):
+        if name == "laptop":
+            known[key]["source"] = f"estimated: as the device 'laptop' ({known[key]['source']})"
+    return known
 
 
 def measured_figures() -> dict[str, Any]:

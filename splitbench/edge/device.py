@@ -93,8 +93,14 @@ def names() -> list[str]:
     return sorted({"local", *(p.stem for place in places if place.is_dir() for p in place.glob("[!_]*.yaml"))})
 
 
-def packaged(name: str) -> Path:
-    return _FILES / f"{name}.yaml"
+_BOARDS = {"Raspberry Pi 4": "rpi4", "Raspberry Pi 5": "rpi5", "Raspberry Pi Zero 2": "rpi_zero2"}
+
+
+def here() -> str:
+    """The name of the device this is: one that has a name, or `local`."""
+    model = Path("/proc/device-tree/model")
+    text = model.read_text(errors="ignore") if model.is_file() else ""
+    return next((name for board, name in _BOARDS.items() if text.startswith(board)), "local")
 
 
 def find(given: str) -> Path:

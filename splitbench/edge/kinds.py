@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 # Kinds whose time is mostly arithmetic, and whose speed is counted in MACs a second.
-PRODUCTS = ("conv", "conv_thin", "conv_grey", "patches", "pointwise", "depthwise", "linear", "batched", "attention", "fft")
+PRODUCTS = ("conv", "conv_thin", "conv_grey", "conv_narrow", "patches", "pointwise", "depthwise", "linear", "batched", "attention", "fft")
 # Kinds whose time is mostly passing over memory, and whose speed is counted in bytes a second.
 PASSES = ("elementwise", "mask", "activation", "norm", "norm_mixed", "pool", "pool_thin", "reduction", "embedding", "permutation", "copy", "fill",
           "random", "sort", "update")  # fmt: skip
@@ -72,6 +72,8 @@ def _convolution(weight: Tensor, stride: Sequence[int], groups: int) -> str:
         return "depthwise"
     if list(stride) == list(weight.shape[2:]) != [1] * len(stride):
         return "patches"
+    if weight.shape[0] < 2 * THIN or THIN // 2 <= weight.shape[1] < 2 * THIN:
+        return "conv_narrow"
     if weight.shape[1] < THIN:
         return "conv_grey" if weight.shape[1] == 1 else "conv_thin"
     return "pointwise" if weight.shape[2:].numel() == 1 else "conv"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from splitbench.edge.measure import Measured
 from splitbench.edge.memory import USES
 from splitbench.edge.operation import Operation
 from splitbench.edge.profile import Profile
@@ -118,3 +119,37 @@ def layers(profile: Profile) -> Sheet:
         rows.append((name, ", ".join(kinds), *map(count, macs), size(sum(op.bytes for op in ops)), duration(time)))
     columns = ("module", "kind", "MACs forward", "MACs backward", "bytes moved", "time")
     return "Where the client spends it", columns, tuple(rows)
+
+
+def predicted_and_measured(
+    pairs: Sequence[tuple[Profile, Measured, Measured]], axes: Sequence[str]
+) -> tuple[str, tuple[str, ...], Rows, tuple[str, ...]]:
+    """Of each case: what was predicted, and that divided by what was measured."""
+    rows = []
+    for profile, real, frugal in pairs:
+        document = profile.case.document()
+        both = [(profile.forward, real.forward), (profile.backward, real.backward)]
+        used = frugal.resident - frugal.before
+        rows.append(
+            (
+                " · ".join(str(document[name]) for name in ("model", "cut", "defense")),
+                *(f"{duration(p)} / {duration(m)} = {p / m:.2f}" if m else "–" for p, m in both),
+                f"{profile.computing / real.seconds:.2f}",
+                f"{size(profile.peak.total)} / {size(used)} = {profile.peak.total / max(used, 1):.2f}",
+                f"{size(profile.resident)} / {size(real.resident)} = {profile.resident / real.resident:.2f}",
+            )
+        )
+    ratios = [profile.computing / real.seconds for profile, real, _ in pairs]
+    each = [r for p, m, _ in pairs for r in (p.forward / m.forward, p.backward / m.backward if m.backward else 1.0)]
+    fine = sum(all(1 / 1.3 <= r <= 1.3 for r in each[2 * i : 2 * i + 2]) for i in range(len(pairs)))
+    memory = [profile.resident / real.resident for profile, real, _ in pairs]
+    notes = (
+        f"{fine} of {len(pairs)} within 30 % forward and backward, "
+        f"{sum(1 / 1.3 <= r <= 1.3 for r in ratios)} over the whole step; "
+        f"{sum(0.9 <= r <= 1.1 for r in memory)} resident sets within 10 %",
+        "measured: the shortest of up to 30 steps of a client in a fresh process, processor time if on one thread",
+        "tensors: beside the growth of a process that gives freed memory back at once",
+    )
+    columns = ("predicted / measured", "forward", "backward", "step", "tensors", "resident")
+    device = pairs[0][0].device
+    return f"A client's step, predicted and measured · {device.title}", columns, tuple(rows), notes
