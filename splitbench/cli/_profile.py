@@ -134,7 +134,7 @@ def print_choices(found: Sequence[Choice], budget: Any, form: str, shown: int = 
                 "–" if c.leakage is None else f"{c.leakage:.3f}",
                 between(p.seconds),
                 size(p.memory.value),
-                size(p.volumes.step.up),
+                size(p.step.traffic.up),
                 energy(p.joules.value),
                 f"{c.tightest} ({100 * c.excess:.0f} %)",
             )

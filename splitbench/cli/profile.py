@@ -149,6 +149,8 @@ def _budget(text: str, base: dict, axes: dict, device: object, store: str | None
     free = {} if given["cut"] else {"cut": ["all"]}
     free |= {} if given["defense"] else {"defense": registry.names("defenses")}
     candidates = cases(base, {**free, "batch": list(BATCHES), **axes})
+    # What differs in its batches alone shares a network, which is made once if they come one after the other.
+    candidates.sort(key=lambda case: (case.model.name, case.cut, case.defense))
     found = choices(profiled(candidates, limits.on(device)), limits, Store(store))  # type: ignore[arg-type]
     raise typer.Exit(print_choices(found, limits, form))
 

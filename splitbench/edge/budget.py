@@ -61,16 +61,12 @@ def parse(text: str) -> Budget:
     return Budget({k: v for k, v in found.items() if k not in LINKS}, {k: v for k, v in found.items() if k in LINKS})
 
 
-def needs(profile: Profile) -> dict[str, float]:
-    """What a choice takes of each limit: the prediction itself, whose uncertainty is told beside it."""
-    step = profile.volumes.step
-    return {
-        "memory": profile.memory.value,
-        "step": profile.seconds.value,
-        "round": profile.round_seconds.value,
-        "energy": profile.joules.value,
-        "traffic": float(step.up + step.down),
-    }
+def need(profile: Profile, name: str) -> float:
+    """What a choice takes of a limit: the prediction itself, whose uncertainty is told beside it."""
+    if name == "traffic":
+        return float(profile.step.traffic.up + profile.step.traffic.down)
+    found = {"memory": "memory", "step": "seconds", "round": "round_seconds", "energy": "joules"}[name]
+    return float(getattr(profile, found).value)
 
 
 @dataclass(frozen=True)
@@ -104,11 +100,10 @@ def choices(profiles: Sequence[Profile], budget: Budget, store: Store) -> list[C
 
 
 def _choice(profile: Profile, budget: Budget, outcomes: Sequence[Outcome]) -> Choice:
-    taken = needs(profile)
     # The device's own memory is a limit that nobody need name.
     limits = {"memory": profile.device.available, **budget.limits}
     limits["memory"] = min(limits["memory"], profile.device.available)
-    ratios = {name: taken[name] / limit for name, limit in limits.items()}
+    ratios = {name: need(profile, name) / limit for name, limit in limits.items()}
     tightest = max(ratios, key=lambda name: ratios[name])
     accuracy, leakage, where = _stored(profile, outcomes)
     return Choice(profile, ratios[tightest], tightest, accuracy, leakage, where)
@@ -140,13 +135,13 @@ def said(name: str, value: float) -> str:
 def why_none(nearest_choice: Choice, budget: Budget) -> str:
     """Which limit is the tightest, and what the nearest choice would take."""
     profile, name = nearest_choice.profile, nearest_choice.tightest
-    need = needs(profile)[name]
+    taken = need(profile, name)
     own = name not in budget.limits or budget.limits[name] > profile.device.available
     limit = profile.device.available if name == "memory" and own else budget.limits[name]
     what = f"the {size(limit)} that are free on {profile.device.name}" if own else f"{name}={said(name, limit)}"
     case = profile.case
     choice = f"{parts.label(case.model)} cut at {case.cut}, batch {case.batch}, {case.defense}"
     return (
-        f"nothing fits: {what} is the tightest limit. The nearest choice is {choice}, which takes {said(name, need)}, "
+        f"nothing fits: {what} is the tightest limit. The nearest choice is {choice}, which takes {said(name, taken)}, "
         f"{nearest_choice.excess:.2g} times as much"
     )

@@ -66,10 +66,11 @@ def _roofline(axes: Axes, profile: Profile) -> None:
     reach = [op.macs / op.bytes for op in counted] or [1.0]
     x = np.geomspace(min(0.02, *reach) / 2, max(100.0, *reach) * 2, 200)
     axes.plot(x, np.minimum(top, x * device.bandwidth.value), color=INK, linewidth=1.4)
-    axes.text(x[-1], top * 1.12, f"sustained, {top / 1e9:.3g} GMAC/s", ha="right", va="bottom", color=FAINT)
-    slope = x[12]
-    axes.text(slope, slope * device.bandwidth.value * 1.5, f"memory, {device.bandwidth.value / 1e9:.3g} GB/s",
-              ha="left", va="bottom", color=FAINT)  # fmt: skip
+    knee = top / device.bandwidth.value
+    axes.text(knee, top * 1.5, f"sustained, {top / 1e9:.3g} GMAC/s", ha="right", va="bottom", color=FAINT)
+    slope = np.sqrt(x[0] * knee)
+    axes.text(slope, slope * device.bandwidth.value * 1.6, f"memory, {device.bandwidth.value / 1e9:.3g} GB/s",
+              ha="right", va="bottom", color=FAINT)  # fmt: skip
     longest = max((seconds_of(op, device) for op in counted), default=1.0)
     for phase, (colour, mark) in PHASES.items():
         mine = [op for op in counted if op.phase == phase]
@@ -94,9 +95,11 @@ def _name_the_longest(axes: Axes, counted: Sequence[Operation], profile: Profile
     named: dict[str, Operation] = {}
     for op in sorted(counted, key=lambda op: -seconds_of(op, profile.device)):
         named.setdefault(op.owner.path if op.owner.component == "layers" else op.owner.component, op)
-    for name, op in list(named.items())[:3]:
+    for at, (name, op) in enumerate(list(named.items())[:3]):
         place = (op.macs / op.bytes, op.macs / seconds_of(op, profile.device))
-        axes.annotate(name or op.name, place, xytext=(0, -16), textcoords="offset points", ha="center", fontsize=8.5)
+        line = {"arrowstyle": "-", "color": FAINT, "linewidth": 0.6}
+        axes.annotate(name or op.name, place, xytext=(0, -34 - 14 * at), textcoords="offset points", ha="center",
+                      fontsize=8.5, arrowprops=line)  # fmt: skip
 
 
 def _memory(axes: Axes, profiles: Sequence[Profile], labels: Sequence[str]) -> None:
@@ -116,6 +119,7 @@ def _memory(axes: Axes, profiles: Sequence[Profile], labels: Sequence[str]) -> N
         axes.text(free, places[0] + 0.45, " free on the device", color="#c1272d", va="bottom", fontsize=8.5)
     axes.set_xlim(0, max(left.max() * 1.18, free * 1.25 if free < 3 * left.max() else 0))
     axes.set_yticks(places, labels)
+    axes.set_ylim(min(-0.6, len(profiles) / 2 - 2), max(len(profiles) - 0.4, len(profiles) / 2 + 1))
     axes.set_xlabel("MB in the client's worst moment")
     axes.set_title("Memory")
     axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.14), ncols=4, fontsize=8.5)

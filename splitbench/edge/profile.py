@@ -39,7 +39,10 @@ class Profile:
     case: Case
     device: Device
     step: Step
-    volumes: Volumes
+
+    @cached_property
+    def volumes(self) -> Volumes:
+        return volumes(self.case, self.step.scene, self.step.traffic)
 
     @cached_property
     def operations(self) -> list[Operation]:
@@ -122,7 +125,7 @@ class Profile:
 
     @property
     def link(self) -> float:
-        return self.link_of(self.volumes.step)
+        return self.link_of(self.step.traffic)
 
     def link_of(self, traffic: Traffic) -> float:
         return roofline.link_seconds(traffic.up, traffic.down, self.device)
@@ -194,5 +197,4 @@ class Profile:
 
 
 def profile(case: Case, device: Device) -> Profile:
-    step = take_step(case)
-    return Profile(case, device, step, volumes(case, step.scene, step.traffic))
+    return Profile(case, device, take_step(case))

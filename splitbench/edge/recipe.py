@@ -87,7 +87,7 @@ def sheet(recipe: ProfileRecipe, profiles: dict[str, Profile]) -> tuple[str, tup
             if theirs is None:
                 cells.append(text)
             elif theirs == ours:
-                cells.append(f"{text} (paper: the same)")
+                cells.append(f"{text} = paper")
             else:
                 cells.append(f"{text} (paper: {COLUMNS[column][1](theirs)})")  # type: ignore[no-untyped-call]
         rows.append(tuple(cells))

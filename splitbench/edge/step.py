@@ -18,7 +18,7 @@ from splitbench.core.randomness import generator, seeded
 from splitbench.core.split import SplitModel
 from splitbench.core.topology import Batch
 from splitbench.core.wire import Delivery, Message, Wire
-from splitbench.edge.case import Case, Scene, stage
+from splitbench.edge.case import Case, Scene, sketch, stage
 from splitbench.edge.operation import Operation, Owner, Who
 from splitbench.edge.trace import Trace
 from splitbench.edge.traffic import Traffic, counted
@@ -51,7 +51,7 @@ class Step:
 def take_step(case: Case) -> Step:
     """Without numbers if the network and the defense allow it, else with them."""
     try:
-        return _step(case, stage(case, "meta"))
+        return _step(case, sketch(case))
     except SplitbenchError:
         raise
     except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
@@ -61,7 +61,8 @@ def take_step(case: Case) -> Step:
 
 def _step(case: Case, scene: Scene, note: str = "") -> Step:
     with seeded(0, "profile"):
-        _run(case, scene, Trace())  # what is computed once and kept, such as a basis, is no part of a step
+        if case.defenses:
+            _run(case, scene, Trace())  # what is computed once and kept, such as a basis, is no part of a step
         trace = Trace()
         wire = _run(case, scene, trace)
     return Step(case, scene, trace, wire, note)
