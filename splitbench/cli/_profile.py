@@ -141,7 +141,8 @@ def print_choices(found: Sequence[Choice], budget: Any, form: str, shown: int = 
         )
     columns = ("choice", "accuracy", "ssim", "a step", "resident", "up", "energy", "tightest limit")
     title = f"{len(feasible)} of {len(found)} choices fit, best first · {feasible[0].profile.case.model.name} on {feasible[0].profile.device.title}"
-    known = "accuracy and worst ssim are the store's; unknown (–) come last, by seconds a sample"
+    places = ", ".join(sorted({c.where for c in feasible if c.known}))
+    known = f"accuracy and the worst attack's ssim are the store's{f' of {places}' if places else ''}, the best by their difference first; what it does not know (–) comes after, by seconds a sample"
     more = [f"{len(feasible) - shown} more: --format csv or json lists them all"] if form == "text" and len(feasible) > shown else []
     print_grids([(title, columns, tuple(rows), (known, *more))], form)
     return 0

@@ -59,7 +59,9 @@ def ask(
     if mistakes or network is None or layout is None:
         raise SplitbenchError(mistakes)
     architecture: Model = parts.build(network)
-    what, many, task, count = _sample(architecture, data, sides)
+    if data is None and sides is None and architecture.modality == "image":
+        data, _ = parts.resolve("data", USUAL, "dataset")
+    what, many, task, count = _sample(data, sides)
     return Case(
         model=network,
         cut=cut or next(iter(architecture.cuts), ""),
@@ -72,6 +74,7 @@ def ask(
         clients=clients,
         training=Training(**(training or {})),
         work=work,  # type: ignore[arg-type]
+        dataset=data.name if data is not None else "",
     )
 
 
@@ -87,16 +90,11 @@ def _sides(shape: str, mistakes: list[Mistake]) -> tuple[int, ...] | None:
     return sides
 
 
-def _sample(
-    architecture: Model, data: Part | None, sides: tuple[int, ...] | None
-) -> tuple[tuple[int, ...], int, Task, int]:
+def _sample(data: Part | None, sides: tuple[int, ...] | None) -> tuple[tuple[int, ...], int, Task, int]:
     """A sample's shape, how many classes, the task, and how many samples there are."""
     if sides is not None:
         return sides, 10, "classes", 1000
     if data is None:
-        if architecture.modality == "text":
-            return (TEXT,), 2, "classes", 1000
-        data, _ = parts.resolve("data", USUAL, "dataset")
-        assert data is not None
+        return (TEXT,), 2, "classes", 1000
     loaded = load_data(data)
     return loaded.shape, loaded.classes, loaded.task, len(loaded.train)

@@ -115,7 +115,9 @@ def _stored(profile: Profile, outcomes: Sequence[Outcome]) -> tuple[float | None
     mine = [
         o
         for o in outcomes
-        if o.status == "done" and (o.model, o.cut, o.defense) == (case.model.name, case.cut, case.defense)
+        if o.status == "done"
+        and (o.model, o.cut, o.defense) == (case.model.name, case.cut, case.defense)
+        and case.dataset in ("", o.dataset)
     ]
     trained = [s.value for o in mine if o.kind == "train" and (s := o.score("accuracy")) is not None]
     attacks: dict[str, list[float]] = {}

@@ -42,6 +42,7 @@ class Case:
     clients: int = 1
     training: Training = field(default_factory=Training)
     work: Work = "training"
+    dataset: str = ""  # whose samples these are, if anybody's
 
     @property
     def batch(self) -> int:
@@ -126,8 +127,7 @@ def stage(case: Case, device: str = "meta") -> Scene:
     packages = frozenset(type(module).__module__.partition(".")[0] for module in network.modules())
     split = architecture.split(network, topology.places(case.cut, list(architecture.cuts)))
     model = defense.prepare(split)
-    clients = min(case.clients, 2) if not topology.simultaneous else case.clients
-    models = topology.lay_out(model, clients)
+    models = topology.lay_out(model, case.clients)
     return Scene(topology, defense, models, case.shape, case.classes, case.task, device, packages)
 
 
@@ -161,7 +161,7 @@ def plain(case: Case) -> dict[str, Any]:
         "topology": {case.topology.name: dict(case.topology.settings)},
         "shape": list(case.shape),
         "training": asdict(case.training),
-        **{key: getattr(case, key) for key in ("classes", "task", "samples", "clients", "work")},
+        **{key: getattr(case, key) for key in ("classes", "task", "samples", "clients", "work", "dataset")},
     }
 
 

@@ -19,7 +19,7 @@ from splitbench.core.errors import SplitbenchError
 FRUGAL = {"MALLOC_MMAP_THRESHOLD_": "131072"}
 WARM = 2  # steps before any is timed
 STEPS = 30  # at most
-SECONDS = 2.5  # after which no further step is begun
+SECONDS = 2.5  # after which no further step is begun, unless told otherwise
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Measured:
         return self.forward + self.backward
 
 
-def measure(document: dict[str, Any], threads: int, frugal: bool = False) -> Measured:
+def measure(document: dict[str, Any], threads: int, frugal: bool = False, seconds: float = SECONDS) -> Measured:
     """In a process of its own, so that nothing that was loaded or kept before is counted.
 
     A frugal one gives freed memory back at once (glibc's first threshold, kept fixed), which takes time: then what is
@@ -48,7 +48,7 @@ def measure(document: dict[str, Any], threads: int, frugal: bool = False) -> Mea
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     environment |= FRUGAL if frugal else {}
     environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
-    command = [sys.executable, "-m", "splitbench.edge.measure", json.dumps(document)]
+    command = [sys.executable, "-m", "splitbench.edge.measure", json.dumps({**document, "seconds": seconds})]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
@@ -83,7 +83,7 @@ def perform(document: dict[str, Any]) -> Measured:
     from splitbench.edge.client import Client
     from splitbench.edge.case import from_plain, stage
 
-    only = document.pop("only_before", False)
+    only, seconds = document.pop("only_before", False), document.pop("seconds", SECONDS)
     case = from_plain(document)
     warm_up()
     scene = stage(case)  # loads what the network needs, without its numbers
@@ -96,7 +96,7 @@ def perform(document: dict[str, Any]) -> Measured:
     times: list[tuple[float, float]] = []
     now = clock()
     begun = time.perf_counter()
-    while len(times) < WARM + 3 or (len(times) < WARM + STEPS and time.perf_counter() - begun < SECONDS):
+    while len(times) < WARM + 3 or (len(times) < WARM + STEPS and time.perf_counter() - begun < seconds):
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
         start = now()

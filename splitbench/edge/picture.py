@@ -98,7 +98,7 @@ def _name_the_longest(axes: Axes, counted: Sequence[Operation], profile: Profile
     for at, (name, op) in enumerate(list(named.items())[:3]):
         place = (op.macs / op.bytes, op.macs / seconds_of(op, profile.device))
         line = {"arrowstyle": "-", "color": FAINT, "linewidth": 0.6}
-        axes.annotate(name or op.name, place, xytext=(0, -34 - 14 * at), textcoords="offset points", ha="center",
+        axes.annotate(name or op.name, place, xytext=(0, -32 - 20 * at), textcoords="offset points", ha="center",
                       fontsize=8.5, arrowprops=line)  # fmt: skip
 
 
