@@ -19,8 +19,8 @@ ALLOWED = {
     "edge": {"core", "bench", "edge"},
     "cli": {"core", "bench", "report", "edge", "cli", "data", ""},
 }
-TORCH_FREE = ("report", "cli", "bench/store.py", "bench/outcome.py", "bench/plan.py", "bench/recipes.py", "edge/device.py",
-              "edge/kinds.py",
+TORCH_FREE = ("report", "cli", "bench/store.py", "bench/outcome.py", "bench/plan.py", "bench/recipes.py",
+              "edge/device.py", "edge/kinds.py",
               "core/registry.py", "core/component.py", "core/errors.py", "core/threat.py")  # fmt: skip
 
 

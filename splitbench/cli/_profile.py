@@ -76,7 +76,11 @@ def print_one(profile: Profile, form: str, layers: bool) -> None:
     print_grids([*sheets(profile), *([by_layer(profile)] if layers else [])], form)
     if form == "csv":
         return
-    beside = f"thop counts {count(theirs)} MACs of the client's layers forward, we {count(own)}" if theirs is not None else ""
+    beside = (
+        f"thop counts {count(theirs)} MACs of the client's layers forward, we {count(own)}"
+        if theirs is not None
+        else ""
+    )
     why = difference(own, theirs)
     for line in (verdict(profile), f"{beside}: {why}" if why else beside, profile.step.note):
         if line and form == "text":
@@ -114,17 +118,23 @@ def print_choices(found: Sequence[Choice], budget: Any, form: str, shown: int = 
 
     feasible = [choice for choice in found if choice.excess <= 1]
     if form == "json":
-        rows = [
+        records = [
             c.profile.record()
-            | {"feasible": c.excess <= 1, "excess": c.excess, "tightest": c.tightest, "accuracy": c.accuracy, "ssim": c.leakage}
+            | {
+                "feasible": c.excess <= 1,
+                "excess": c.excess,
+                "tightest": c.tightest,
+                "accuracy": c.accuracy,
+                "ssim": c.leakage,
+            }
             for c in found
         ]
-        print_json(rows if feasible else {"reason": why_none(found[0], budget), "choices": rows})
+        print_json(records if feasible else {"reason": why_none(found[0], budget), "choices": records})
         return 0 if feasible else 1
     if not feasible:
         err().print(escape(why_none(found[0], budget)), soft_wrap=True)
         return 1
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for c in feasible[:shown] if form == "text" else feasible:
         case, p = c.profile.case, c.profile
         rows.append(
@@ -140,10 +150,18 @@ def print_choices(found: Sequence[Choice], budget: Any, form: str, shown: int = 
             )
         )
     columns = ("choice", "accuracy", "ssim", "a step", "resident", "up", "energy", "tightest limit")
-    title = f"{len(feasible)} of {len(found)} choices fit, best first · {feasible[0].profile.case.model.name} on {feasible[0].profile.device.title}"
+    best = feasible[0].profile
+    title = f"{len(feasible)} of {len(found)} choices fit, best first · {best.case.model.name} on {best.device.title}"
     places = ", ".join(sorted({c.where for c in feasible if c.known}))
-    known = f"accuracy and the worst attack's ssim are the store's{f' of {places}' if places else ''}, the best by their difference first; what it does not know (–) comes after, by seconds a sample"
-    more = [f"{len(feasible) - shown} more: --format csv or json lists them all"] if form == "text" and len(feasible) > shown else []
+    known = (
+        f"accuracy and the worst attack's ssim are the store's{f' of {places}' if places else ''}, the best by their "
+        "difference first; what it does not know (–) comes after, by seconds a sample"
+    )
+    more = (
+        [f"{len(feasible) - shown} more: --format csv or json lists them all"]
+        if form == "text" and len(feasible) > shown
+        else []
+    )
     print_grids([(title, columns, tuple(rows), (known, *more))], form)
     return 0
 

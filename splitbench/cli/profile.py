@@ -44,8 +44,12 @@ def profile(
         list[str] | None, typer.Option(help="defense=none,seal, cut=all, model=resnet18@stem,vit_tiny@embed, ...")
     ] = None,
     budget: Annotated[str, typer.Option(help="memory=2GB,step=1s,uplink=10Mbit/s: what fits, best first.")] = "",
-    measure: Annotated[bool, typer.Option("--measure", help="Run the client's step here, beside the prediction.")] = False,
-    calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure this machine and write its device file.")] = False,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Run the client's step here, beside the prediction.")
+    ] = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Measure this machine and write its device file.")
+    ] = False,
     recipe: Annotated[str, typer.Option(help="A recipe of profiles, such as seal/table4.")] = "",
     layers: Annotated[bool, typer.Option("--layers", help="Also what each module costs.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw the roofline and the memory as .png or .svg.")] = None,

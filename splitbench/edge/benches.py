@@ -78,20 +78,23 @@ def _conv(n: int, c: int, size: int, out: int, k: int, stride: int = 1, groups: 
     yield functools.partial(aten.convolution_backward, y, x, w, [0], *rest, wanted)
 
 
+# Images, channels, side, filters, kernel, stride: wide layers, then first layers of colour, narrow ones, first layers
+# of grey, patches that do not overlap, and single pixels.
+_SHAPES = (
+    (64, 64, 8, 64, 3, 1), (64, 64, 16, 64, 3, 1), (32, 64, 28, 64, 3, 1), (64, 128, 8, 128, 3, 1),
+    (64, 64, 8, 128, 3, 2), (16, 128, 14, 128, 3, 1), (8, 64, 56, 64, 3, 1), (16, 16, 16, 32, 3, 1),
+    (64, 3, 32, 64, 7, 2), (64, 3, 32, 64, 3, 1), (8, 3, 112, 64, 7, 2), (16, 3, 64, 64, 7, 2),
+    (64, 1, 28, 6, 5, 1), (64, 6, 14, 16, 5, 1), (64, 3, 32, 6, 5, 1), (64, 8, 16, 8, 3, 1),
+    (64, 1, 28, 64, 7, 2), (64, 1, 28, 64, 3, 1), (32, 1, 28, 32, 5, 1),
+    (64, 3, 32, 192, 4, 4), (4, 3, 224, 192, 16, 16), (64, 1, 28, 192, 4, 4), (64, 3, 32, 64, 4, 4),
+    (64, 64, 8, 256, 1, 1), (64, 256, 8, 64, 1, 1), (32, 64, 16, 256, 1, 1), (64, 512, 4, 128, 1, 1),
+    (64, 64, 8, 64, 1, 1),
+)  # fmt: skip
+
+
 def products() -> Iterator[Bench]:
     """Convolutions, matrix products and attention."""
-    for shape in ((64, 64, 8, 64, 3, 1), (64, 64, 16, 64, 3, 1), (32, 64, 28, 64, 3, 1), (64, 128, 8, 128, 3, 1),
-                  (64, 64, 8, 128, 3, 2), (16, 128, 14, 128, 3, 1), (8, 64, 56, 64, 3, 1), (16, 16, 16, 32, 3, 1)):  # fmt: skip
-        yield from _conv(*shape)
-    for shape in ((64, 3, 32, 64, 7, 2), (64, 3, 32, 64, 3, 1), (8, 3, 112, 64, 7, 2), (16, 3, 64, 64, 7, 2)):  # fmt: skip
-        yield from _conv(*shape)
-    for shape in ((64, 1, 28, 6, 5, 1), (64, 6, 14, 16, 5, 1), (64, 3, 32, 6, 5, 1), (64, 8, 16, 8, 3, 1)):
-        yield from _conv(*shape)
-    for shape in ((64, 1, 28, 64, 7, 2), (64, 1, 28, 64, 3, 1), (32, 1, 28, 32, 5, 1)):
-        yield from _conv(*shape)
-    for shape in ((64, 3, 32, 192, 4, 4), (4, 3, 224, 192, 16, 16), (64, 1, 28, 192, 4, 4), (64, 3, 32, 64, 4, 4)):
-        yield from _conv(*shape)
-    for shape in ((64, 64, 8, 256, 1), (64, 256, 8, 64, 1), (32, 64, 16, 256, 1), (64, 512, 4, 128, 1), (64, 64, 8, 64, 1)):
+    for shape in _SHAPES:
         yield from _conv(*shape)
     for n, c, size in ((64, 64, 16), (64, 128, 8), (8, 96, 56), (64, 32, 16)):
         yield from _conv(n, c, size, c, 3, 1, groups=c)
@@ -101,8 +104,8 @@ def products() -> Iterator[Bench]:
         a, b, bias = torch.randn(m, k), torch.randn(k, n), torch.randn(n)
         yield functools.partial(torch.mm, a, b)
         yield functools.partial(torch.addmm, bias, a, b)
-    for n, m, k, out in ((4096, 16, 16, 16), (4096, 8, 8, 8), (1024, 32, 32, 32), (4096, 14, 14, 14), (256, 128, 32, 128),
-                         (256, 128, 128, 32), (64, 128, 128, 128), (64, 65, 65, 192)):  # fmt: skip
+    for n, m, k, out in ((4096, 16, 16, 16), (4096, 8, 8, 8), (1024, 32, 32, 32), (4096, 14, 14, 14),
+                         (256, 128, 32, 128), (256, 128, 128, 32), (64, 128, 128, 128), (64, 65, 65, 192)):  # fmt: skip
         yield functools.partial(torch.bmm, torch.randn(n, m, k), torch.randn(n, k, out))
     for n, heads, length, width in ((64, 3, 65, 64), (16, 3, 197, 64), (64, 4, 50, 32), (4, 12, 197, 64)):
         q = torch.randn(n, heads, length, width)

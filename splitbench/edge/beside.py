@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import warnings
 from typing import Any
 
 import torch
@@ -15,7 +16,9 @@ from splitbench.edge.trace import Numberless
 def thop_macs(scene: Scene, batch: int) -> int | None:
     """MACs of the first client's layers forward, by thop; None if it is not installed or cannot count them."""
     try:
-        import thop
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of distutils, which it still uses
+            import thop
     except ImportError:
         return None
     # It prints to the log and hangs buffers on modules: on copies, and quietly.

@@ -27,7 +27,11 @@ from splitbench.edge.measure import measure
 from splitbench.edge.operation import Operation, Owner
 from splitbench.edge.trace import Trace
 
-_LOADERS = {"torch": ("lenet5", (1, 28, 28)), "timm": ("resnet18", (3, 32, 32)), "transformers": ("roberta_small", (16,))}
+_LOADERS = {
+    "torch": ("lenet5", (1, 28, 28)),
+    "timm": ("resnet18", (3, 32, 32)),
+    "transformers": ("roberta_small", (16,)),
+}
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,8 @@ def _unmeasured(name: str) -> dict[str, Any]:
 
 def measured_figures() -> dict[str, Any]:
     today = time.strftime("%Y-%m-%d")
-    source = f"measured: splitbench profile --calibrate, {today}, torch {torch.__version__}, {torch.get_num_threads()} threads"
+    threads = f"{torch.get_num_threads()} thread{'s' if torch.get_num_threads() > 1 else ''}"
+    source = f"measured: splitbench profile --calibrate, {today}, torch {torch.__version__}, {threads}"
     torch.manual_seed(0)
     with torch.no_grad():
         overhead = _overhead()
@@ -144,16 +149,20 @@ def fit_product(measured: Sequence[Timed], overhead: float) -> tuple[float, floa
     """MACs a second, the depth at which half of it is reached, and bytes a second, by relative error."""
     macs, moved, depth, took = (
         np.array(column, dtype=float)
-        for column in zip(*((t.operation.macs, t.operation.bytes, t.operation.depth, t.seconds) for t in measured), strict=True)
+        for column in zip(
+            *((t.operation.macs, t.operation.bytes, t.operation.depth, t.seconds) for t in measured), strict=True
+        )
     )
 
     def predicted(p: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         rate, half, stream = np.exp(p)
         share = np.where(depth > 0, depth / (depth + half), 1.0)
-        return np.maximum(macs / (rate * share), moved / stream) + overhead
+        took_so_long: np.ndarray[Any, Any] = np.maximum(macs / (rate * share), moved / stream) + overhead
+        return took_so_long
 
     def error(p: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.log(predicted(p) / took)
+        off: np.ndarray[Any, Any] = np.log(predicted(p) / took)
+        return off
 
     best = float(np.max(macs / took))
     starts = [(best * a, half, float(np.max(moved / took)) * b) for a in (1, 2) for half in (1.0, 50.0) for b in (1, 4)]

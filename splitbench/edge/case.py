@@ -118,7 +118,9 @@ def stage(case: Case, device: str = "meta") -> Scene:
     text = architecture.modality == "text"
     if text != (len(case.shape) == 1):
         what = "texts, such as --shape 128" if text else "images, such as --shape 3x32x32"
-        raise SplitbenchError([Mistake("model", f"{case.model.name} takes {what}; a sample here has shape {case.shape}")])
+        raise SplitbenchError(
+            [Mistake("model", f"{case.model.name} takes {what}; a sample here has shape {case.shape}")]
+        )
     topology: Topology = parts.build(case.topology)
     defense = Composed(tuple(parts.build(part) for part in case.defenses)).keyed(0)
     if defense.mixes and not topology.simultaneous:

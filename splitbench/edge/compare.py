@@ -19,7 +19,7 @@ AXES = ("model", "cut", "defense", "batch", "phase")
 
 
 def axes_of(given: Sequence[str]) -> dict[str, list[Any]]:
-    """`defense=none,seal`, `cut=all`, `model=resnet18@stem,vit_tiny@embed` or `defense=[none, {seal: {omega: 0.5}}]`."""
+    """`defense=none,seal`, `cut=all`, `model=resnet18@stem,vit_tiny@embed` or `defense=[none, {seal: {omega: 1}}]`."""
     axes: dict[str, list[Any]] = {}
     mistakes: list[Mistake] = []
     for text in given:

@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
@@ -59,7 +58,7 @@ def _fft(arguments: Sequence[Any], result: Any) -> int:
     whole = x if x.numel() >= result.numel() and not x.is_complex() else result
     lines = sum(whole.numel() * math.log2(whole.shape[dim]) for dim in dims if whole.shape[dim] > 1)
     real = not (x.is_complex() and result.is_complex())
-    return round(lines if real else 2 * lines)
+    return int((lines if real else 2 * lines) + 0.5)
 
 
 def _each_value(arguments: Sequence[Any], result: Any) -> int:
@@ -79,11 +78,11 @@ _OWN: dict[str, Callable[[Sequence[Any], Any], int]] = {
 }
 
 
-class Counter(TorchDispatchMode):
+class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Adds up the MACs of everything that runs inside."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.macs = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -109,9 +108,7 @@ def self_test() -> None:
     # Fused attention does one product again on the way back; unfused it keeps the weights.
     if forward.macs != 2 * product or backward.macs not in (4 * product, 5 * product):
         raise SplitbenchError(
-            f"torch {torch.__version__} runs attention as something that cannot be counted: {forward.macs} MACs forward "
-            f"and {backward.macs} backward, where {2 * product} and {4 * product} or {5 * product} are right; "
+            f"torch {torch.__version__} runs attention as something that cannot be counted: {forward.macs} MACs "
+            f"forward and {backward.macs} backward, where {2 * product} and {4 * product} or {5 * product} are right; "
             "use a version of torch that splitbench was tested with"
         )
-
-

@@ -9,10 +9,22 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 # Kinds whose time is mostly arithmetic, and whose speed is counted in MACs a second.
-PRODUCTS = ("conv", "conv_thin", "conv_grey", "conv_narrow", "patches", "pointwise", "depthwise", "linear", "batched", "attention", "fft")
+PRODUCTS = (
+    "conv",
+    "conv_thin",
+    "conv_grey",
+    "conv_narrow",
+    "patches",
+    "pointwise",
+    "depthwise",
+    "linear",
+    "batched",
+    "attention",
+    "fft",
+)
 # Kinds whose time is mostly passing over memory, and whose speed is counted in bytes a second.
-PASSES = ("elementwise", "mask", "activation", "norm", "norm_mixed", "pool", "pool_thin", "reduction", "embedding", "permutation", "copy", "fill",
-          "random", "sort", "update")  # fmt: skip
+PASSES = ("elementwise", "mask", "activation", "norm", "norm_mixed", "pool", "pool_thin", "reduction", "embedding",
+          "permutation", "copy", "fill", "random", "sort", "update")  # fmt: skip
 KINDS = (*PRODUCTS, *PASSES)
 
 BACKWARD = "_backward"  # the operators of a kind that only run on the way back have a speed of their own
@@ -23,7 +35,8 @@ THIN = 8  # input channels below which a convolution cannot fill the vectors of 
 _NAMES: dict[str, tuple[str, ...]] = {
     "linear": ("mm", "addmm"),
     "batched": ("bmm", "baddbmm"),
-    "attention": ("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention_for_cpu_backward"),
+    "attention": ("_scaled_dot_product_flash_attention_for_cpu",
+                  "_scaled_dot_product_flash_attention_for_cpu_backward"),
     "fft": ("_fft_c2c", "_fft_r2c", "_fft_c2r"),
     "activation": ("gelu", "gelu_backward", "tanh", "sigmoid", "silu", "silu_backward", "exp", "log", "sqrt", "rsqrt",
                    "pow", "cos", "sin", "_softmax", "_safe_softmax", "_log_softmax", "_softmax_backward_data",

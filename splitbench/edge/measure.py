@@ -1,6 +1,6 @@
 """The real thing: a client's own steps in a fresh process, timed, and its resident set at the peak.
 
-    python -m splitbench.edge.measure '<case as JSON>'
+python -m splitbench.edge.measure '<case as JSON>'
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def perform(document: dict[str, Any]) -> Measured:
 
     from splitbench.bench.train import _optimizer
     from splitbench.edge.benches import clock, warm_up
-    from splitbench.edge.client import Client
     from splitbench.edge.case import from_plain, stage
+    from splitbench.edge.client import Client
 
     only, seconds = document.pop("only_before", False), document.pop("seconds", SECONDS)
     case = from_plain(document)

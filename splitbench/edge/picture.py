@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 INK, FAINT = "#2b2b2b", "#8a8a8a"
 PHASES = {"forward": ("#1b6ca8", "o"), "backward": ("#e07b39", "s")}
 COLOURS = ("#1b6ca8", "#7fb2d9", "#5b8c5a", "#e07b39", "#f0c08a", "#9a9a9a", "#c9c9c9", "#5c5c5c")
-STYLE = {
+STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9.5,
     "axes.titlesize": 11,
@@ -87,7 +87,7 @@ def _roofline(axes: Axes, profile: Profile) -> None:
     if any(op.phase == "backward" for op in counted):
         legend = axes.legend(loc="lower right")
         for handle in legend.legend_handles:
-            handle.set_sizes([40])  # type: ignore[union-attr]
+            handle.set_sizes([40])
 
 
 def _name_the_longest(axes: Axes, counted: Sequence[Operation], profile: Profile) -> None:

@@ -58,7 +58,9 @@ class Profile:
         found = [self._share("client", component) for component in COMPONENTS]
         parties: list[Who] = ["server", "mixer"]
         others = [self._share(party, part) for party in parties for part in COMPONENTS if self._works(party, part)]
-        return [share for share in found if share.component == "layers" or self._works("client", share.component)] + others
+        return [
+            share for share in found if share.component == "layers" or self._works("client", share.component)
+        ] + others
 
     def _works(self, party: Who, component: Component) -> bool:
         return any(op.owner.component == component for op in self.step.operations(party))
@@ -83,7 +85,10 @@ class Profile:
     @property
     def runtime(self) -> int:
         """Bytes of a process that has loaded what the network needs, and done nothing."""
-        loaded = [self.device.runtime["torch"], *(self.device.runtime[p] for p in self.device.runtime if p in self._packages)]
+        loaded = [
+            self.device.runtime["torch"],
+            *(self.device.runtime[p] for p in self.device.runtime if p in self._packages),
+        ]
         return round(max(figure.value for figure in loaded))
 
     @property
@@ -177,7 +182,12 @@ class Profile:
             "server_macs_backward": sum(s.backward for s in self.shares if s.party == "server"),
         }
         row |= {f"memory_{use}": size for use, size in self.peak.uses.items()}
-        row |= {"memory_runtime": self.runtime, "memory_kept": self.kept, "memory_peak": self.peak.total, "memory_resident": self.resident}
+        row |= {
+            "memory_runtime": self.runtime,
+            "memory_kept": self.kept,
+            "memory_peak": self.peak.total,
+            "memory_resident": self.resident,
+        }
         for name in ("step", "round", "epoch"):
             traffic: Traffic = getattr(self.volumes, name)
             row |= {f"bytes_up_{name}": traffic.up, f"bytes_down_{name}": traffic.down}

@@ -43,7 +43,9 @@ class ProfileRecipe:
         document = Document.load(path)
         data, mistakes = document.data, list(document.mistakes)
         if not isinstance(data, dict) or not isinstance(data.get("profile"), dict):
-            raise SplitbenchError([Mistake("profile", "a recipe of profiles names its cases under `profile`")], str(path))
+            raise SplitbenchError(
+                [Mistake("profile", "a recipe of profiles names its cases under `profile`")], str(path)
+            )
         mistakes += [Mistake(str(k), f"no key named '{k}'{nearest(str(k), _KEYS)}") for k in data if k not in _KEYS]
         columns = data.get("columns") or ["client_parameters", "server_parameters", "parameters"]
         mistakes += [
@@ -54,12 +56,16 @@ class ProfileRecipe:
             try:
                 cases[str(name)] = ask(**_arguments(given))
             except SplitbenchError as error:
-                mistakes += [dataclasses.replace(m, where=f"profile.{name}.{m.where}".rstrip(".")) for m in error.mistakes]
+                mistakes += [
+                    dataclasses.replace(m, where=f"profile.{name}.{m.where}".rstrip(".")) for m in error.mistakes
+                ]
             except TypeError as error:
                 mistakes.append(Mistake(f"profile.{name}", str(error).replace("ask() got an", "")))
         paper = (data.get("paper") or {}).get("values") or {}
         mistakes += [
-            Mistake(f"paper.values.{n}", f"no case named '{n}'{nearest(str(n), cases)}") for n in paper if n not in cases
+            Mistake(f"paper.values.{n}", f"no case named '{n}'{nearest(str(n), cases)}")
+            for n in paper
+            if n not in cases
         ]
         if mistakes:
             placed = [dataclasses.replace(m, line=m.line or document.line(m.where)) for m in mistakes]

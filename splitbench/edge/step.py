@@ -170,7 +170,7 @@ class TracedDefense(Defense):
     """A defense that says when it is at work."""
 
     def __init__(self, inner: Defense, trace: Trace, who: Who = "mixer") -> None:
-        self.inner = inner.inner if isinstance(inner, TracedDefense) else inner
+        self.inner: Defense = inner.inner if isinstance(inner, TracedDefense) else inner
         self.trace = trace
         self.who = who
 

@@ -58,7 +58,7 @@ def _work(profile: Profile) -> Sheet:
 
 
 def _memory(profile: Profile) -> Sheet:
-    rows = [(use, size(profile.peak.uses[use])) for use in USES]
+    rows: list[tuple[str, ...]] = [(use, size(profile.peak.uses[use])) for use in USES]
     rows += [("peak of tensors", size(profile.peak.total)), ("freed, not given back", size(profile.kept))]
     rows += [("Python and torch", size(profile.runtime))]
     rows += [("resident", between(profile.memory, size)), ("free on the device", size(profile.device.available))]
@@ -101,7 +101,9 @@ def side_by_side(profiles: Sequence[Profile], axes: Sequence[str]) -> Sheet:
     ]
     columns = (" · ".join(names), "client parameters", "MACs forward", "MACs backward", "peak of tensors", "resident",
                "up", "down", "a step", "energy", "fits")  # fmt: skip
-    common = [str(value) for key, value in documents[0].items() if key not in names and key in ("model", "cut", "device")]
+    common = [
+        str(value) for key, value in documents[0].items() if key not in names and key in ("model", "cut", "device")
+    ]
     return f"A client's step side by side · {' · '.join(common)}", columns, tuple(rows)
 
 

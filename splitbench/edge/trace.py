@@ -26,7 +26,8 @@ from splitbench.edge.memory import Ledger
 from splitbench.edge.operation import Component, Operation, Owner, Phase, Who
 
 _SILENT = ("detach", "alias", "lift_fresh", "_local_scalar_dense", "empty", "empty_like", "empty_strided", "new_empty",
-           "new_empty_strided", "resize_", "set_", "_unsafe_view", "is_same_size", "sym_size", "_reshape_alias")  # fmt: skip
+           "new_empty_strided", "as_strided_", "resize_", "set_", "_unsafe_view", "is_same_size", "sym_size",
+           "_reshape_alias")  # fmt: skip
 _ENGINE = torch.autograd.graph.__file__
 _FUNCTIONS = torch.autograd.function.__file__
 _HOME = Path(torch.__file__).parent
@@ -34,11 +35,11 @@ _WRAPPERS = {str(_HOME / "_compile.py"), str(_HOME / "_dynamo" / "eval_frame.py"
 _NO_NODE = 2**64 - 1  # the number of a node that only adds a gradient to a parameter's
 
 
-class Trace(TorchDispatchMode):
+class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Operations in the order they ran, and a ledger of memory."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self_test()
         self.operations: list[Operation] = []
         self.ledger = Ledger()
@@ -52,11 +53,11 @@ class Trace(TorchDispatchMode):
     def __enter__(self) -> Trace:
         self._stack.enter_context(saved_tensors_hooks(self._keep, lambda saved: saved))
         self._stack.enter_context(_FusedAttention())
-        super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
         self._stack.close()
         self.ledger.close()
 
@@ -169,8 +170,11 @@ def _no_number(tensor: Tensor) -> bool | int | float:
     return torch.zeros((), dtype=tensor.dtype).item()
 
 
-class Numberless(TorchDispatchMode):
+class Numberless(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Lets code that looks at single numbers run on tensors that have none."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.ops.aten._local_scalar_dense.default and args[0].is_meta:
@@ -192,7 +196,13 @@ class _FusedAttention(TorchFunctionMode):
         if func is not torch.nn.functional.scaled_dot_product_attention or not args[0].is_meta:
             return func(*args, **options)
         names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-        given = {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, **dict(zip(names, args, strict=False)), **options}
+        given = {
+            "attn_mask": None,
+            "dropout_p": 0.0,
+            "is_causal": False,
+            **dict(zip(names, args, strict=False)),
+            **options,
+        }
         q, k, v = given["query"], given["key"], given["value"]
         plain = q.dim() == 4 and q.shape[-1] == k.shape[-1] == v.shape[-1] and q.shape[:2] == k.shape[:2]
         if given["dropout_p"] or not plain or given.get("enable_gqa") or q.stride(-1) != 1:

@@ -27,7 +27,16 @@ class Grid:
         rule = "|" + " --- |" + " ---: |" * (len(self.columns) - 1)
         notes = [f"- {note}" for note in self.notes]
         return "\n".join(
-            [f"**{self.title}**", "", line(self.columns), rule, *map(line, self.rows), *([""] if notes else []), *notes, ""]
+            [
+                f"**{self.title}**",
+                "",
+                line(self.columns),
+                rule,
+                *map(line, self.rows),
+                *([""] if notes else []),
+                *notes,
+                "",
+            ]
         )
 
     def latex(self) -> str:

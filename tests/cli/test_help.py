@@ -8,7 +8,20 @@ from pathlib import Path
 
 import pytest
 
-COMMANDS = ["train", "attack", "evaluate", "profile", "table", "run", "check", "ls", "show", "data", "data fetch", "doctor"]
+COMMANDS = [
+    "train",
+    "attack",
+    "evaluate",
+    "profile",
+    "table",
+    "run",
+    "check",
+    "ls",
+    "show",
+    "data",
+    "data fetch",
+    "doctor",
+]
 # Asked in a fresh process: what is loaded, and the processor time from its very start, which other work on the
 # machine does not change.
 PROBE = """

@@ -24,7 +24,9 @@ def test_it_answers_whether_the_client_fits(splitbench: Command) -> None:
     for words in ("seal(omega=0.5)", "client layers", "client defense", "server layers", "MACs backward", "optimizer",
                   "a round", "fits rpi4", "thop counts"):  # fmt: skip
         assert words in said.out, words
-    tight = splitbench("profile", "--device", "rpi_zero2", "--model", "resnet18", "--cut", "layer4", "--shape", "3x224x224")
+    tight = splitbench(
+        "profile", "--device", "rpi_zero2", "--model", "resnet18", "--cut", "layer4", "--shape", "3x224x224"
+    )
     assert "does not fit rpi_zero2" in tight.out
 
 

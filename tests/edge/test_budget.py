@@ -65,7 +65,9 @@ def test_what_the_store_knows_comes_first_by_accuracy_less_leakage(profiles: lis
     assert all(c.known for c in found[:4])
 
 
-def test_an_impossible_budget_names_the_tightest_limit_and_the_nearest_choice(profiles: list[Profile], tmp_path: Path) -> None:
+def test_an_impossible_budget_names_the_tightest_limit_and_the_nearest_choice(
+    profiles: list[Profile], tmp_path: Path
+) -> None:
     budget = parse("step=1ms,memory=1GB")
     found = choices(profiles, budget, Store(tmp_path))
     fastest = min(profiles, key=lambda p: p.seconds.value)
@@ -84,7 +86,9 @@ def test_axes_are_checked() -> None:
     assert "3 mistakes" in str(caught.value)
     with pytest.raises(SplitbenchError, match="did you mean 'seal'"):
         cases(BASE, {"defense": ["sael"]})
-    several = cases(BASE, axes_of(["model=lenet5@conv1,resnet18@stem", "defense=[none, {seal: {omega: 0.5}}, [gaussian, nopeek]]"]))
+    several = cases(
+        BASE, axes_of(["model=lenet5@conv1,resnet18@stem", "defense=[none, {seal: {omega: 0.5}}, [gaussian, nopeek]]"])
+    )
     assert [(c.model.name, c.cut) for c in several[::3]] == [("lenet5", "conv1"), ("resnet18", "stem")]
     assert [c.defense for c in several[:3]] == ["none", "seal(omega=0.5)", "gaussian(sigma=0.5) + nopeek(weight=0.1)"]
     assert len(cases(BASE, axes_of(["cut=all"]))) == 10

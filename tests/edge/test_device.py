@@ -28,7 +28,14 @@ def test_every_figure_of_every_device_has_a_source(name: str) -> None:
     assert len(figures) == 16
     assert all(figure.source.startswith(KINDS) for figure in figures)
     # A guess is called one, and whoever cites an address has something to show there.
-    assert all("estimated" in f.source or "derived" in f.source or "http" in f.source or "SEAL" in f.source or "Guide" in f.source for f in figures)
+    assert all(
+        "estimated" in f.source
+        or "derived" in f.source
+        or "http" in f.source
+        or "SEAL" in f.source
+        or "Guide" in f.source
+        for f in figures
+    )
 
 
 def test_the_papers_board() -> None:
@@ -41,9 +48,9 @@ def test_the_papers_board() -> None:
 
 
 def test_an_unknown_device_is_told_the_nearest_name() -> None:
-    with pytest.raises(SplitbenchError, match="no device named 'rpi44'; did you mean 'rpi4'?"):
+    with pytest.raises(SplitbenchError, match="no device named 'rpi44'; did you mean 'rpi4'"):
         devices.load("rpi44")
-    with pytest.raises(SplitbenchError, match="no device file 'nowhere.yaml'"):
+    with pytest.raises(SplitbenchError, match="no device file 'nowhere"):
         devices.load("nowhere.yaml")
     with pytest.raises(SplitbenchError, match="--calibrate"):
         devices.load("local")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -29,8 +30,10 @@ def places(model: str) -> list[str]:
 
 
 PAIRS = [(model, cut) for model in registry.names("models") for cut in places(model)]
-ENDS = [(model, cut) for model in registry.names("models") for cut in (places(model)[0], places(model)[-1])]
-SPREAD = [(*ENDS[i % len(ENDS)], DEFENSES[i % len(DEFENSES)]) for i in range(len(ENDS))]
+# Large ones take seconds each; and SEAL's basis for the 2048 values of a pooled ResNet-50 a minute.
+QUICK = ("lenet5", "pit_tiny", "resnet18", "roberta_small", "vgg16", "vit_tiny")
+SPREAD = [(model, cut) for model in QUICK for cut in (places(model)[0], places(model)[-1])]
+REST = [pair for pair in PAIRS[::2] if pair not in SPREAD and pair[1] != "pool"]
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +50,11 @@ def answer(model: str, cut: str, defense: str) -> None:
     if model.startswith("roberta"):
         pytest.importorskip("transformers")
     asked = case({model: SETTINGS.get(model, {})}, cut, defense, shape=shape(model), batch=2)
+    if defense == "dpsg" and model.startswith(("roberta", "vit", "pit")) and cut != "embeddings":
+        # A training is refused there too: positions and class tokens are no layers of their own.
+        with pytest.raises(CellError, match="no gradients of single samples"):
+            profile(asked, load("rpi4"))
+        return
     made = profile(asked, load("rpi4"))
     record = made.record()
     assert made.step.note == ""  # nothing needed numbers
@@ -57,35 +65,45 @@ def answer(model: str, cut: str, defense: str) -> None:
     assert verdict(made).startswith("fits")
 
 
-@pytest.mark.parametrize(("model", "cut", "defense"), SPREAD)
-def test_the_first_and_the_last_cut_of_every_model_each_under_one_defense(model: str, cut: str, defense: str) -> None:
+@pytest.mark.parametrize(("model", "cut", "defense"), [(*p, DEFENSES[i % len(DEFENSES)]) for i, p in enumerate(SPREAD)])
+def test_the_first_and_the_last_cut_of_models_each_under_one_defense(model: str, cut: str, defense: str) -> None:
     answer(model, cut, defense)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("defense", DEFENSES)
-def test_every_cut_of_small_models_under_every_defense(defense: str) -> None:
-    for model, cut in PAIRS:
-        if model in ("lenet5", "roberta_small", "pit_tiny"):
-            answer(model, cut, defense)
+def test_every_defense(defense: str) -> None:
+    answer("lenet5", "conv2", defense)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [m for m in registry.names("models") if m not in ("lenet5", "roberta_small", "pit_tiny")])
-def test_every_cut_of_large_models(model: str) -> None:
-    for at, cut in enumerate(places(model)[:: 3 if model in ("vgg16", "vit_tiny", "roberta_base") else 1]):
+def test_every_second_cut_of_every_model_under_one_defense_after_the_other() -> None:
+    assert len(REST) > 40
+    for at, (model, cut) in enumerate(REST):
         answer(model, cut, DEFENSES[at % len(DEFENSES)])
 
 
-def test_a_model_too_large_for_this_machine_is_profiled_without_numbers() -> None:
-    made = profile(case("vit_giant_patch14_224", "patch_embed", shape="3x224x224", batch=4096), load("rpi4"))
+def test_a_model_too_large_for_this_machine_is_profiled_without_numbers(tmp_path: Path) -> None:
+    (tmp_path / "huge.py").write_text(HUGE)
+    made = profile(case(f"{tmp_path / 'huge.py'}:Huge", "first"), load("rpi4"))
     assert made.step.note == ""
-    assert made.step.trace.ledger.peak("server").total > 10**12  # a terabyte
+    assert made.record()["client_parameters"] == 784 * 10**9  # three terabytes
     assert not made.fits
-    assert verdict(made).startswith("does not fit rpi4")
+    assert verdict(made).startswith("does not fit rpi4: training needs 12.6 TB")
 
 
-def test_a_defense_that_looks_at_numbers_is_profiled_with_them(tmp_path, monkeypatch) -> None:
+HUGE = """
+from torch import nn
+
+class Huge(nn.Sequential):
+    def __init__(self, classes):
+        super().__init__()
+        self.flatten = nn.Flatten()
+        self.first = nn.Linear(784, 10**9, bias=False)
+        self.last = nn.Linear(10**9, classes)
+"""
+
+
+def test_a_defense_that_looks_at_numbers_is_profiled_with_them(tmp_path: Path) -> None:
     (tmp_path / "odd.py").write_text(ODD)
     made = profile(case("lenet5", "conv1", f"{tmp_path / 'odd.py'}:Odd"), load("rpi4"))
     assert made.step.note.startswith("counted on real tensors, since without numbers")

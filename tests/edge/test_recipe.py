@@ -21,6 +21,7 @@ def test_seals_table_4_is_one() -> None:
         check("seal/table4")
 
 
+@pytest.mark.slow
 def test_seals_table_4_has_the_papers_parameters(splitbench: Command) -> None:
     pytest.importorskip("transformers")
     said = splitbench("table", "seal/table4", "--format", "markdown")

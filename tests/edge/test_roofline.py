@@ -36,7 +36,9 @@ def test_short_sums_are_slower() -> None:
 
 def test_a_stream_lies_between_the_points_that_are_known() -> None:
     curve: Device = RPI4.model_copy(update={"speeds": {"copy": Speed(stream=[(1e6, 4.0), (1e8, 1.0)])}})
-    rates = [10**p / (seconds_of(operation("copy", moved=10**p), curve) - curve.overhead.value) for p in (5, 6, 7, 8, 9)]
+    rates = [
+        10**p / (seconds_of(operation("copy", moved=10**p), curve) - curve.overhead.value) for p in (5, 6, 7, 8, 9)
+    ]
     shares = [rate / curve.bandwidth.value for rate in rates]
     assert shares == pytest.approx([4, 4, 2, 1, 1])
 
@@ -59,7 +61,14 @@ def test_the_wire_and_energy_by_hand() -> None:
 
 
 def test_numbers_as_an_engineer_reads_them() -> None:
-    assert [count(n) for n in (0, 7, 999, 9_536, 1_814_073_344, 17.56e9)] == ["0", "7", "999", "9.54 k", "1.81 G", "17.6 G"]
+    assert [count(n) for n in (0, 7, 999, 9_536, 1_814_073_344, 17.56e9)] == [
+        "0",
+        "7",
+        "999",
+        "9.54 k",
+        "1.81 G",
+        "17.6 G",
+    ]
     assert [size(n) for n in (512, 999_700, 4_194_304)] == ["512 B", "1.00 MB", "4.19 MB"]
     assert [duration(s) for s in (0, 3e-6, 0.0123, 0.9996, 61, 200, 9000)] == [
         "0", "3 µs", "12.3 ms", "1 s", "61 s", "3.33 min", "2.5 h"
