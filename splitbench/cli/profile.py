@@ -72,13 +72,14 @@ def profile(
     if device == "list":
         _list_devices(form)
         return
+    named = any(token.partition("=")[0] == "--device" for token in context.meta["args"])
     if calibrate:
-        _calibrate(device if "--device" in context.meta["args"] else "local", form)
+        _calibrate(device if named else "local", form)
         return
     if recipe:
         from splitbench.bench import recipes
 
-        print_recipe(recipes.find(recipe)[1], device if "--device" in context.meta["args"] else "", form)
+        print_recipe(recipes.find(recipe)[1], device if named else "", form)
         return
     from splitbench.edge import device as devices
 

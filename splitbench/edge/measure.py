@@ -18,7 +18,7 @@ from splitbench.core.errors import SplitbenchError
 
 FRUGAL = {"MALLOC_MMAP_THRESHOLD_": "131072"}
 WARM = 2  # steps before any is timed
-STEPS = 30  # at most
+STEPS = 400  # at most
 SECONDS = 2.5  # after which no further step is begun, unless told otherwise
 
 
