@@ -16,11 +16,12 @@ ALLOWED = {
     "bench": {"core", "bench", "data", ""},
     # What a periodic function is worth to SEAL is told by SEAL's own functions.
     "report": {"core", "bench", "report", "defenses", ""},
-    "cli": {"core", "bench", "report", "cli", "data", ""},
+    "edge": {"core", "bench", "edge"},
+    "cli": {"core", "bench", "report", "edge", "cli", "data", ""},
 }
 TORCH_FREE = ("report", "cli", "bench/store.py", "bench/outcome.py", "bench/plan.py", "bench/recipes.py",
               "bench/archive.py", "bench/axis.py", "bench/claim.py", "bench/document.py", "bench/index.py",
-              "bench/paper.py", "bench/verify.py",
+              "bench/paper.py", "bench/verify.py", "edge/device.py", "edge/kinds.py",
               "core/registry.py", "core/component.py", "core/errors.py", "core/threat.py")  # fmt: skip
 
 

@@ -118,6 +118,24 @@ def test_every_command_line_is_one_that_exists() -> None:
     assert known - used == {"run"} - used
 
 
+def test_the_profile_shown_is_the_one_printed(splitbench: Command, here: Path) -> None:
+    pytest.importorskip("thop")
+    shown = TEXT.split("<!-- profile -->\n")[1].split("<!-- /profile -->")[0]
+    line = re.search(r"`(splitbench profile [^`]*)` printed it", TEXT)
+    assert line is not None
+    assert run(splitbench, line[1]).strip() == shown.strip()
+
+
+def test_edge(splitbench: Command, here: Path) -> None:
+    lines = section("What it costs at the edge", "##")
+    assert len(lines) == 5
+    quick = ["--compare", "cut=conv1", "--compare", "batch=8", "--compare", "defense=none"]
+    for line in lines[:4]:
+        assert run(splitbench, line, *(quick if "--budget" in line else ["--batch", "2"]))
+    assert (here / "costs.png").is_file()
+    assert (here / "costs.parquet").is_file()
+
+
 def test_attacks(splitbench: Command, here: Path) -> None:
     assert splitbench("train", "--defense", "gaussian", "--sigma", "0.5", *SMALL, *QUICK, "--epochs", "1").code == 0
     aligned = ["--warm", "2", "--steps", "1", "--decoder-steps", "2"]

@@ -177,6 +177,10 @@ def planned(document: Mapping[str, Any], scale: str, source: str = "") -> Recipe
 def check(recipe: str | Path, *, scale: str = "desk", store: Path | str | None = None) -> Plan:
     """Everything `run` does before the first training, and nothing more. Raises with every mistake."""
     name, path = recipes.find(str(recipe))
+    if recipes.counts_only(path):
+        raise SplitbenchError(
+            f"{name} is a recipe of profiles, with nothing to run; `splitbench table {name}` prints it"
+        )
     found = Recipe.load(path, scale, name)
     place = Store(store)
     done = sum(1 for cell in found.cells if (o := place.get(cell.key)) is not None and o.status == "done")

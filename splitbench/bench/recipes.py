@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from splitbench.core.errors import SplitbenchError, nearest
@@ -17,6 +18,11 @@ def folder() -> Path:
 def names() -> list[str]:
     """Every recipe that comes with splitbench, as it is called: `quickstart`, `seal/table2`."""
     return sorted(str(p.relative_to(folder()).with_suffix("").as_posix()) for p in folder().rglob("*.yaml"))
+
+
+def counts_only(path: Path) -> bool:
+    """Whether a recipe is of profiles: nothing is trained for it, so there is nothing to run."""
+    return re.search(r"^profile:", path.read_text(encoding="utf-8", errors="replace"), flags=re.MULTILINE) is not None
 
 
 def find(given: str) -> tuple[str, Path]:

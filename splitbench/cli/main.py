@@ -21,6 +21,7 @@ from splitbench.cli import (
     export,
     figure,
     ls,
+    profile,
     report,
     run,
     show,
@@ -42,6 +43,7 @@ app = typer.Typer(
 app.command(cls=SettingsCommand)(train.train)
 app.command(cls=SettingsCommand)(attack.attack)
 app.command()(evaluate.evaluate)
+app.command(cls=SettingsCommand)(profile.profile)
 app.command()(table.table)
 app.command()(claims.claims)
 app.command()(report.report)

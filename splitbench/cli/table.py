@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from splitbench.cli._output import Json, Scale, StorePath
+from splitbench.cli._profile import print_recipe
 from splitbench.cli._sheet import Format, form_of, print_sheets
 from splitbench.core.errors import SplitbenchError
 
@@ -49,7 +50,22 @@ def table(
         return
     if paper_only and ours_only:
         raise SplitbenchError("--paper-only and --ours-only leave nothing; give one of them")
+    counted = _counted(recipe) if recipe is not None else None
+    if counted is not None:
+        print_recipe(counted, "", form)
+        return
     print_sheets(tables(recipe, scale, rows, cols, metric, where, store, paper_only, ours_only, undefended), form)
+
+
+def _counted(recipe: str) -> Path | None:
+    """The file of a recipe whose numbers are counted and not stored."""
+    from splitbench.bench import recipes
+
+    try:
+        path = recipes.find(recipe)[1]
+    except SplitbenchError:
+        return None  # the store may still know it
+    return path if recipes.counts_only(path) else None
 
 
 def _write_all(recipe: str | None, all: bool, write: str, store: str | None) -> None:

@@ -1,0 +1,1 @@
+"""What it costs at the edge: MACs, memory, bytes, seconds and joules."""

@@ -1,0 +1,180 @@
+"""What is to be profiled: a network, its cut, a defense, who talks to whom, and how many samples at a time."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from splitbench.bench import parts
+from splitbench.bench.plan import Training
+from splitbench.core.component import Part
+from splitbench.core.data import Task
+from splitbench.core.defense import Composed, Defense
+from splitbench.core.errors import Mistake, SplitbenchError
+from splitbench.core.model import Model
+from splitbench.core.randomness import seeded
+from splitbench.core.split import SplitModel
+from splitbench.core.topology import Topology
+
+Work = Literal["training", "inference"]
+WORKS: tuple[Work, ...] = ("training", "inference")
+
+
+@dataclass(frozen=True)
+class Case:
+    """Everything that decides the cost. Without a data set, `shape` and `classes` say what one sample is."""
+
+    model: Part
+    cut: str
+    defenses: tuple[Part, ...] = ()
+    topology: Part = field(default_factory=lambda: Part("topologies", "vanilla", {}))
+    shape: tuple[int, ...] = (3, 32, 32)
+    classes: int = 10
+    task: Task = "classes"
+    samples: int = 1000  # of all clients together
+    clients: int = 1
+    training: Training = field(default_factory=Training)
+    work: Work = "training"
+    dataset: str = ""  # whose samples these are, if anybody's
+
+    @property
+    def batch(self) -> int:
+        return self.training.batch
+
+    @property
+    def defense(self) -> str:
+        return " + ".join(parts.label(part, always=1) for part in self.defenses) or "none"
+
+    @property
+    def sizes(self) -> list[int]:
+        """Samples of each client, as even as they can be."""
+        even, more = divmod(self.samples, self.clients)
+        return [even + (i < more) for i in range(self.clients)]
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "model": parts.label(self.model),
+            "cut": self.cut,
+            "defense": self.defense,
+            "topology": parts.label(self.topology),
+            "shape": "x".join(map(str, self.shape)),
+            "classes": self.classes,
+            "batch": self.batch,
+            "clients": self.clients,
+            "samples": self.samples,
+            "optimizer": self.training.optimizer,
+            "work": self.work,
+        }
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A case, built: what one step runs on."""
+
+    topology: Topology
+    defense: Defense
+    models: tuple[SplitModel, ...]
+    shape: tuple[int, ...]
+    classes: int
+    task: Task
+    device: str
+    packages: frozenset[str]  # besides torch, what must be loaded to have this network
+
+    def batch(self, size: int) -> tuple[Tensor, Tensor]:
+        if len(self.shape) == 1:
+            x = torch.zeros(size, *self.shape, dtype=torch.int64, device=self.device)
+        elif self.device == "meta":
+            x = torch.empty(size, *self.shape, device="meta")
+        else:
+            # Smooth, as images are: how long some defenses take depends on it.
+            x = F.interpolate(torch.rand(size, self.shape[0], 4, 4), size=self.shape[1:], mode="bilinear")
+        if x.dim() == 4:
+            x = x.contiguous(memory_format=torch.channels_last)
+        y = torch.zeros(size, self.classes) if self.task == "attributes" else torch.zeros(size, dtype=torch.int64)
+        return x, y.to(self.device)
+
+
+def sketch(case: Case) -> Scene:
+    """As `stage`, without numbers, and made once for cases that differ in their batches alone."""
+    document = plain(case)
+    return _sketch(json.dumps({key: document[key] for key in sorted(document) if key not in ("training", "samples")}))
+
+
+@functools.lru_cache(maxsize=2)
+def _sketch(document: str) -> Scene:
+    return stage(from_plain({**json.loads(document), "training": {}, "samples": 1}))
+
+
+def stage(case: Case, device: str = "meta") -> Scene:
+    """The case's networks and defense. On `meta` they have sizes and no numbers, so that any model fits any machine."""
+    architecture: Model = parts.build(case.model)
+    text = architecture.modality == "text"
+    if text != (len(case.shape) == 1):
+        what = "texts, such as --shape 128" if text else "images, such as --shape 3x32x32"
+        raise SplitbenchError(
+            [Mistake("model", f"{case.model.name} takes {what}; a sample here has shape {case.shape}")]
+        )
+    topology: Topology = parts.build(case.topology)
+    defense = Composed(tuple(parts.build(part) for part in case.defenses)).keyed(0)
+    if defense.mixes and not topology.simultaneous:
+        raise SplitbenchError(f"{case.topology.name} has one client at a time, so nothing can be mixed; use parallel")
+    network = _network(architecture, case, device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    packages = frozenset(type(module).__module__.partition(".")[0] for module in network.modules())
+    split = architecture.split(network, topology.places(case.cut, list(architecture.cuts)))
+    model = defense.prepare(split)
+    models = topology.lay_out(model, case.clients)
+    return Scene(topology, defense, models, case.shape, case.classes, case.task, device, packages)
+
+
+def _network(architecture: Model, case: Case, device: str) -> torch.nn.Module:
+    with seeded(0, "profile"):
+        if device != "meta":
+            return architecture.build(case.shape, case.classes)
+        try:
+            with torch.device("meta"):
+                return architecture.build(case.shape, case.classes)
+        except SplitbenchError:
+            raise
+        except Exception:  # whatever a constructor cannot do without numbers
+            return architecture.build(case.shape, case.classes).to("meta")
+
+
+def resolve(spec: Mapping[str, Any] | str, kind: Any) -> Part:
+    """A component by name or `{name: {settings}}`; raises with every mistake."""
+    part, mistakes = parts.resolve(kind, spec, str(kind).rstrip("s"))
+    if part is None:
+        raise SplitbenchError(mistakes)
+    return part
+
+
+def plain(case: Case) -> dict[str, Any]:
+    """As JSON can carry it to another process."""
+    return {
+        "model": {case.model.name: dict(case.model.settings)},
+        "cut": case.cut,
+        "defenses": [{part.name: dict(part.settings)} for part in case.defenses],
+        "topology": {case.topology.name: dict(case.topology.settings)},
+        "shape": list(case.shape),
+        "training": asdict(case.training),
+        **{key: getattr(case, key) for key in ("classes", "task", "samples", "clients", "work", "dataset")},
+    }
+
+
+def from_plain(document: Mapping[str, Any]) -> Case:
+    """The inverse of `plain`."""
+    rest = dict(document)
+    return Case(
+        model=resolve(rest.pop("model"), "models"),
+        defenses=tuple(resolve(spec, "defenses") for spec in rest.pop("defenses")),
+        topology=resolve(rest.pop("topology"), "topologies"),
+        shape=tuple(rest.pop("shape")),
+        training=Training(**rest.pop("training")),
+        **rest,
+    )

@@ -1,0 +1,45 @@
+"""Recipes of profiles, and SEAL's table 4."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from splitbench.bench import recipes
+from splitbench.bench.calls import check
+from splitbench.core.errors import SplitbenchError
+from splitbench.edge.recipe import ProfileRecipe
+from tests.conftest import Command
+
+NAMES = [name for name in recipes.names() if recipes.counts_only(recipes.find(name)[1])]
+
+
+def test_seals_table_4_is_one() -> None:
+    assert NAMES == ["seal/table4"]
+    with pytest.raises(SplitbenchError, match="nothing to run; `splitbench table seal/table4`"):
+        check("seal/table4")
+
+
+@pytest.mark.slow
+def test_seals_table_4_has_the_papers_parameters(splitbench: Command) -> None:
+    pytest.importorskip("transformers")
+    said = splitbench("table", "seal/table4", "--format", "markdown")
+    assert said.code == 0, said.err
+    assert said.out.count("= paper") == 8  # the paper leaves one number out
+    assert "(paper:" not in said.out
+    assert "38 603 520" in said.out
+
+
+def test_every_mistake_in_a_recipe_of_profiles_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "titel: T\nprofile:\n  A: {model: lenet6, shape: 1x28x28}\n  B: {model: lenet5, shape: 1x28}\n"
+        "  C: {modle: lenet5}\ncolumns: [macs]\npaper:\n  values:\n    D: {parameters: 3}\n"
+    )
+    with pytest.raises(SplitbenchError) as caught:
+        ProfileRecipe.load(path)
+    text = str(caught.value)
+    for said in ("titel (line 1)", "'lenet5'?", "profile.B.shape (line 4)", "profile.C (line 5)", "columns (line 6)",
+                 "paper.values.D (line 9)", "6 mistakes"):  # fmt: skip
+        assert said in text, text
