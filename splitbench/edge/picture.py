@@ -87,7 +87,7 @@ def _roofline(axes: Axes, profile: Profile) -> None:
     if any(op.phase == "backward" for op in counted):
         legend = axes.legend(loc="lower right")
         for handle in legend.legend_handles:
-            handle.set_sizes([40])
+            handle.set_sizes([40])  # type: ignore[union-attr]
 
 
 def _name_the_longest(axes: Axes, counted: Sequence[Operation], profile: Profile) -> None:
@@ -108,7 +108,7 @@ def _memory(axes: Axes, profiles: Sequence[Profile], labels: Sequence[str]) -> N
     places = np.arange(len(profiles))[::-1]
     left = np.zeros(len(profiles))
     for name, colour in zip(names, COLOURS, strict=True):
-        widths = np.array([part[name] for part in parts], dtype=float) / 1e6  # type: ignore[index]
+        widths = np.array([part[name] for part in parts], dtype=float) / 1e6
         axes.barh(places, widths, left=left, color=colour, label=name, height=0.6, edgecolor="white", linewidth=0.5)
         left += widths
     for place, end, profile in zip(places, left, profiles, strict=True):
