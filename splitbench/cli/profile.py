@@ -116,8 +116,8 @@ def profile(
         from splitbench.edge.picture import draw
 
         documents = [p.case.document() for p in made]
-        by = list(axes) or ["cut", "defense"]
-        draw(plot, made, ["\n".join(str(d["work" if a == "phase" else a]) for a in by) for d in documents])
+        shown = list(axes) or ["cut", "defense"]
+        draw(plot, made, ["\n".join(str(d["work" if a == "phase" else a]) for a in shown) for d in documents])
     if save is not None:
         from splitbench.edge.saved import save as write
 

@@ -60,8 +60,6 @@ def draw(path: Path, profiles: Sequence[Profile], labels: Sequence[str]) -> None
 
 
 def _roofline(axes: Axes, profile: Profile) -> None:
-    from matplotlib.collections import PathCollection
-
     device = profile.device
     top = device.peak.value * device.sustained.value
     counted = [op for op in profile.operations if op.macs and op.bytes]
@@ -89,8 +87,7 @@ def _roofline(axes: Axes, profile: Profile) -> None:
     if any(op.phase == "backward" for op in counted):
         legend = axes.legend(loc="lower right")
         for handle in legend.legend_handles:
-            if isinstance(handle, PathCollection):
-                handle.set_sizes([40])
+            handle.set_sizes([40])  # type: ignore[union-attr]
 
 
 def _name_the_longest(axes: Axes, counted: Sequence[Operation], profile: Profile) -> None:
