@@ -38,9 +38,10 @@ _NO_NODE = 2**64 - 1  # the number of a node that only adds a gradient to a para
 class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Operations in the order they ran, and a ledger of memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, sorts: bool = True) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self_test()
+        self.sorts = sorts  # whether what is kept for the way back is told from other workspace
         self.operations: list[Operation] = []
         self.ledger = Ledger()
         self.owner = Owner()
@@ -51,7 +52,8 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._entered: list[Owner] = []  # owners outside the modules that are running
 
     def __enter__(self) -> Trace:
-        self._stack.enter_context(saved_tensors_hooks(self._keep, lambda saved: saved))
+        if self.sorts:
+            self._stack.enter_context(saved_tensors_hooks(self._keep, lambda saved: saved))
         self._stack.enter_context(_FusedAttention())
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
