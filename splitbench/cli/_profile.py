@@ -88,7 +88,7 @@ def print_one(profile: Profile, form: str, layers: bool) -> None:
         if line and form == "text":
             out().print(escape(line), soft_wrap=True, style="bold" if line.startswith(("fits", "does not")) else "dim")
         elif line and form == "markdown":
-            typer.echo(f"{line}\n")
+            typer.echo(f"\n{line}")
 
 
 def print_several(profiles: Sequence[Profile], axes: Sequence[str], form: str) -> None:

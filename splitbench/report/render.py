@@ -36,8 +36,9 @@ def markdown(shown: HasSheet) -> str:
         for i, row in enumerate(sheet.rows)
     ]
     title = [f"**{sheet.title}**", ""] if sheet.title else []
-    notes = [f"- {note}" for note in sheet.notes]
-    return "\n".join([*title, head, rule, *body, "", sheet.caption, *([""] if notes else []), *notes]) + "\n"
+    caption = ["", sheet.caption] if sheet.caption else []
+    notes = ["", *(f"- {note}" for note in sheet.notes)] if sheet.notes else []
+    return "\n".join([*title, head, rule, *body, *caption, *notes]) + "\n"
 
 
 def comma_separated(shown: HasSheet) -> str:

@@ -34,6 +34,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "unsplit": {"outer": 30, "inner": 10},
     "fora": {"steps": 5, "decoder_steps": 60, "critic_width": 8},
     "seal_basis": {"steps": 5, "decoder_steps": 60, "critic_width": 8},
+    "shadow_secrets": {"steps": 5, "decoder_steps": 60, "critic_width": 8},
     "sdar": {"steps": 5, "decoder_steps": 60, "critic_width": 8},
     "fsa": {"steps": 5, "decoder_steps": 60, "critic_width": 8},
     "fsha": {"decoder_steps": 60, "critic_width": 8},
@@ -41,7 +42,7 @@ QUICK: dict[str, dict[str, Any]] = {
 # Who has neither data nor queries cannot be expected to undo layers it does not know on a handful of small images.
 OBLIVIOUS = ("unsplit",)
 # Who may not ask the client has to find it by what it sends, which for images whose ground is mere noise says little.
-ALIGNING = ("fora", "fsa", "fsha", "sdar", "seal_basis")
+ALIGNING = ("fora", "fsa", "fsha", "sdar", "seal_basis", "shadow_secrets")
 
 
 def attack(name: str, brief: bool = False) -> Any:
