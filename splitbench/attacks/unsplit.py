@@ -16,6 +16,7 @@ from torch.func import functional_call, vmap
 from torch.optim import Optimizer
 
 from splitbench.attacks._descent import descend
+from splitbench.attacks._first_layer import quickened
 from splitbench.attacks._tv import total_variation
 from splitbench.core.attack import Attack
 from splitbench.core.progress import show, steps
@@ -179,7 +180,7 @@ class UnSplit(Attack):
         """The clone as a function of a batch, and what is to be learned of it."""
         assert view.template is not None
         if self.clones == "shared":
-            clone = view.template().eval()
+            clone = quickened(view.template().eval())
             return clone, [p for p in clone.parameters() if p.requires_grad]
         clones: list[nn.Module] = [view.template().eval() for _ in range(images)]
         # Stacked by hand: torch's helper wants modules of one class, and every cut network is a class of its own.
