@@ -57,7 +57,7 @@ def profiled(cases: Sequence[Case], device: Device) -> list[Profile]:
             except (SplitbenchError, CellError) as error:
                 if len(cases) == 1:
                     raise SplitbenchError(str(error)) from error
-                err().print(f"{case.model.name} cut at {case.cut}, {case.defense}: {error}", style="dim")
+                err().print(f"{case.model.name} cut at {case.cut}, {case.defense}: {error}", style="dim", markup=False)
             tell("profile", at + 1, len(cases), case.cut)
     if not made:
         raise SplitbenchError("none of these cases can be profiled")
@@ -106,7 +106,8 @@ def print_recipe(path: Path, device: str, form: str) -> None:
 
     recipe = ProfileRecipe.load(path)
     board = devices.load(device or recipe.device)
-    made = dict(zip(recipe.cases, profiled(list(recipe.cases.values()), board), strict=True))
+    profiles = profiled(list(recipe.cases.values()), board)
+    made = {name: p for name, case in recipe.cases.items() for p in profiles if p.case == case}
     if form == "json":
         print_json({name: profile.record() | {"paper": recipe.paper.get(name)} for name, profile in made.items()})
     else:

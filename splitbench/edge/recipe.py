@@ -83,13 +83,14 @@ def _arguments(given: Any) -> dict[str, Any]:
 def sheet(recipe: ProfileRecipe, profiles: dict[str, Profile]) -> tuple[str, tuple[str, ...], Any, tuple[str, ...]]:
     """Ours, and the paper's value beside it where the paper has one."""
     rows, notes = [], list(recipe.notes)
-    for name, profile in profiles.items():
-        record = profile.record()
-        record["parameters"] = record["client_parameters"] + record["server_parameters"]
+    for name in recipe.cases:
+        record = profiles[name].record() if name in profiles else {}
+        if record:
+            record["parameters"] = record["client_parameters"] + record["server_parameters"]
         cells = [name]
         for column in recipe.columns:
-            ours, theirs = record[column], recipe.paper.get(name, {}).get(column)
-            text = COLUMNS[column][1](ours)  # type: ignore[no-untyped-call]
+            ours, theirs = record.get(column), recipe.paper.get(name, {}).get(column)
+            text = "not counted" if ours is None else COLUMNS[column][1](ours)  # type: ignore[no-untyped-call]
             if theirs is None:
                 cells.append(text)
             elif theirs == ours:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,19 @@ def test_every_mistake_in_a_recipe_of_profiles_is_told_with_its_line(tmp_path: P
     for said in ("titel (line 1)", "'lenet5'?", "profile.B.shape (line 4)", "profile.C (line 5)", "columns (line 6)",
                  "paper.values.D (line 9)", "6 mistakes"):  # fmt: skip
         assert said in text, text
+
+
+def test_a_row_that_cannot_be_counted_here_stands_beside_the_papers_value(
+    splitbench: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "title: T\ndevice: rpi4\nprofile:\n  A: {model: lenet5, cut: conv1, shape: 1x28x28, classes: 10, batch: 2}\n"
+        "  B: {model: roberta_small, cut: embeddings, shape: 16, classes: 2, batch: 2}\n"
+        "columns: [client_parameters]\npaper:\n  values:\n    B: {client_parameters: 7}\n"
+    )
+    said = splitbench("table", str(path), "--format", "markdown")
+    assert said.code == 0, said.err
+    assert "| B | not counted (paper: 7) |" in said.out
+    assert "splitbench[text]" in said.err
