@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from splitbench.bench import recipes
 from splitbench.bench.outcome import Outcome
 from splitbench.bench.store import Store
 from splitbench.core import registry
@@ -149,9 +150,13 @@ def not_run(store: Store, recipe: str, scale: str) -> str:
     scales = [s for name, s in plans if name == recipe]
     if scales:
         return f"'{recipe}' was run here at scale {', '.join(scales)}, not {scale}; choose it with --scale"
-    return f"no results of '{recipe}' in {store.path}; `splitbench run {recipe}` makes them" + (
-        nearest(recipe, {name for name, _ in plans}) if plans else ""
-    )
+    known = {name for name, _ in plans}
+    if recipe in recipes.names() or Path(recipe).is_file():
+        return f"no results of '{recipe}' in {store.path}; `splitbench run {recipe}` makes them" + (
+            nearest(recipe, known) if plans else ""
+        )
+    near = nearest(recipe, {*known, *recipes.names()})
+    return f"no results of '{recipe}' in {store.path}, and no recipe of that name{near}"
 
 
 def _make(
