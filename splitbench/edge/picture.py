@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from splitbench.core.drawing import FAINT, INK, STYLE, write
 from splitbench.core.errors import SplitbenchError
 from splitbench.edge.memory import USES
 from splitbench.edge.operation import Operation
@@ -19,24 +20,8 @@ from splitbench.edge.words import size
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-INK, FAINT = "#2b2b2b", "#8a8a8a"
 PHASES = {"forward": ("#1b6ca8", "o"), "backward": ("#e07b39", "s")}
 COLOURS = ("#1b6ca8", "#7fb2d9", "#5b8c5a", "#e07b39", "#f0c08a", "#9a9a9a", "#c9c9c9", "#5c5c5c")
-STYLE: Any = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9.5,
-    "axes.titlesize": 11,
-    "axes.titlelocation": "left",
-    "axes.edgecolor": FAINT,
-    "axes.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-    "svg.hashsalt": "splitbench",
-}
 
 
 def draw(path: Path, profiles: Sequence[Profile], labels: Sequence[str]) -> None:
@@ -44,8 +29,7 @@ def draw(path: Path, profiles: Sequence[Profile], labels: Sequence[str]) -> None
     import matplotlib
     from matplotlib.figure import Figure
 
-    kind = path.suffix.lower().removeprefix(".")
-    if kind not in ("png", "svg"):
+    if path.suffix.lower() not in (".png", ".svg"):
         raise SplitbenchError(f"a picture is a .png or .svg, not '{path.name}'")
     if not path.parent.is_dir():
         raise SplitbenchError(f"no folder {path.parent} to draw {path.name} in")
@@ -55,8 +39,7 @@ def draw(path: Path, profiles: Sequence[Profile], labels: Sequence[str]) -> None
         _roofline(left, profiles[0])
         _memory(right, profiles, labels)
         figure.suptitle(heading(profiles[0]), x=0.01, ha="left", fontsize=11)
-        unchanging = {"Date": None} if kind == "svg" else {"Software": None}
-        figure.savefig(path, format=kind, dpi=150, metadata=unchanging)
+        write(figure, path)
 
 
 def _roofline(axes: Axes, profile: Profile) -> None:

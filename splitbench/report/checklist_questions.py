@@ -91,8 +91,7 @@ def _adaptive(run: Subject) -> Item:
     if not run.defended:
         return Item(question, "no", "nothing defends this run")
     if not knowing:
-        name = run.attacks[0].cell["attack"]["name"] if run.attacks else "inversion"
-        ask = f"`splitbench attack {name} --run {run.key} --knowledge exact`"
+        ask = _again(run, "--knowledge exact", "inversion")
         return Item(question, "unanswered", "no attack was told anything of the defense", ask)
     return Item(question, "yes", f"{METRIC} of {_listed(knowing)}")
 
@@ -161,9 +160,7 @@ def _doubled(run: Subject) -> Item:
                     changed |= gained
                     said.append(f"{o.adversary} {found.right:.3f} with {steps:g}, {found.left:.3f} with {2 * steps:g}")
     if not said:
-        name = run.attacks[0].cell["attack"]["name"] if run.attacks else "fora"
-        return Item(question, "unanswered", "no attack was given twice its iterations",
-                    f"`splitbench attack {name} --run {run.key} --double`")  # fmt: skip
+        return Item(question, "unanswered", "no attack was given twice its iterations", _again(run, "--double"))
     return Item(question, "no" if changed else "yes", "; ".join(said))
 
 
@@ -177,12 +174,17 @@ def _one(o: Outcome) -> Measured:
     return Measured(METRIC, o.dataset, {0: Seed(score.value, score.n, score.values, o.samples, o.key)})
 
 
+def _again(run: Subject, more: str, otherwise: str = "fora") -> str:
+    """The command that mounts the first attack once more, with this option."""
+    name = run.attacks[0].cell["attack"]["name"] if run.attacks else otherwise
+    return f"`splitbench attack {name} --run {run.key} {more}`"
+
+
 def _restarts(run: Subject) -> Item:
     question = "Were attacks started several times, and the best of each image counted?"
     several = [o for o in run.attacks if _effort(o) > 1]
     if not several:
-        name = run.attacks[0].cell["attack"]["name"] if run.attacks else "fora"
-        ask = f"`splitbench attack {name} --run {run.key} --restarts 3`"
+        ask = _again(run, "--restarts 3")
         return Item(question, "unanswered", "every attack was started once", ask)
     return Item(question, "yes", ", ".join(f"{_value(o)} with {_effort(o)} starts" for o in several))
 
@@ -200,8 +202,7 @@ def _rounds(run: Subject) -> Item:
     question = "Was the defense's randomness averaged out, the same image seen many times?"
     many = [o for o in run.attacks if int(o.cell.get("threat", {}).get("rounds", 1)) > 1]
     if not many:
-        name = run.attacks[0].cell["attack"]["name"] if run.attacks else "fora"
-        ask = f"`splitbench attack {name} --run {run.key} --rounds 8`"
+        ask = _again(run, "--rounds 8")
         return Item(question, "unanswered", "every attack was sent each image once", ask)
     return Item(question, "yes", ", ".join(f"{_value(o)} over {o.cell['threat']['rounds']} rounds" for o in many))
 

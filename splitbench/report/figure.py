@@ -12,8 +12,8 @@ import numpy as np
 
 from splitbench.bench.outcome import Outcome
 from splitbench.bench.store import Store
+from splitbench.core.drawing import FAINT, STYLE, write
 from splitbench.core.errors import SplitbenchError
-from splitbench.report.function_picture import FAINT, STYLE
 from splitbench.report.pictures import STORED, Images, originals_of, recovered_of
 from splitbench.report.table import not_run
 
@@ -96,7 +96,7 @@ def draw(path: Path, panels: Sequence[Panel], title: str) -> None:
     down = -(-len(panels) // across)
     lines = max(1 + len(panel.rows) for panel in panels)
     shown = max(len(panel.originals) for panel in panels)
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context({**STYLE, "axes.titlepad": 10}):
         size = (across * (1.5 + 0.62 * shown), down * (0.5 + 0.62 * lines) + 0.6)
         sheet = Figure(figsize=size, layout="constrained")
         grid = sheet.subplots(down, across, squeeze=False)
@@ -108,9 +108,7 @@ def draw(path: Path, panels: Sequence[Panel], title: str) -> None:
             sheet.suptitle(textwrap.fill(title, int(11 * size[0])), x=0.01, ha="left", fontsize=12)
         note = "Beside each attack: its mean SSIM over all images it was judged on."
         sheet.supxlabel(note, x=0.99, ha="right", fontsize=8, color=FAINT)
-        kind = path.suffix.lower().removeprefix(".")
-        unchanging = {"Date": None} if kind == "svg" else {"Software": None}
-        sheet.savefig(path, format=kind, dpi=150, metadata=unchanging)
+        write(sheet, path)
 
 
 def _show(axes: Axes, panel: Panel) -> None:

@@ -10,30 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from splitbench.core.drawing import FAINT, STYLE, write
 from splitbench.report.function import Checked, Compaction, periodic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-OWN, DCT, ZERO, INK, FAINT = "#1b6ca8", "#e07b39", "#c1272d", "#2b2b2b", "#8a8a8a"
-STYLE: Any = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib
-    "font.size": 9.5,
-    "axes.titlesize": 11,
-    "axes.titlelocation": "left",
-    "axes.titlepad": 10,
-    "axes.edgecolor": FAINT,
-    "axes.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "grid.color": "#e6e6e6",
-    "legend.frameon": False,
-    "svg.hashsalt": "splitbench",
-}
+OWN, DCT, ZERO = "#1b6ca8", "#e07b39", "#c1272d"
 
 
 def draw(
@@ -44,7 +28,7 @@ def draw(
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context({**STYLE, "axes.titlepad": 10}):
         figure = Figure(figsize=(15, 5.2), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08, wspace=0.03))
         left, middle, right = figure.subplots(1, 3, width_ratios=(1.1, 1, 1.15))
         _function(left, function, row)
@@ -55,9 +39,7 @@ def draw(
         spaced = textwrap.shorten(spaced, 150, placeholder=" …")
         figure.suptitle(f"f(x) = {spaced}", x=0.012, ha="left", fontsize=13)
         figure.text(0.988, -0.005, f"Energy of {about}", ha="right", va="top", fontsize=8, color=FAINT)
-        kind = path.suffix.lower().removeprefix(".")
-        unchanging = {"Date": None} if kind == "svg" else {"Software": None}
-        figure.savefig(path, format=kind, dpi=150, bbox_inches="tight", pad_inches=0.15, metadata=unchanging)
+        write(figure, path, bbox_inches="tight", pad_inches=0.15)
 
 
 def _function(axes: Axes, function: Any, row: Checked) -> None:

@@ -5,22 +5,13 @@ Meant for stores of 1,000 runs and 100,000 metric rows. Here is a part of that, 
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 from splitbench.bench.store import Store
 from splitbench.report.page.page import report
+from tests.benchmarks._least import seconds
 from tests.report._large import make
-
-
-def seconds(of: Any, rounds: int = 2) -> float:
-    best = float("inf")
-    for _ in range(rounds):
-        begun = time.process_time()
-        of()
-        best = min(best, time.process_time() - begun)
-    return best
 
 
 def test_a_report_takes_as_long_as_there_are_rows_and_a_few_times_what_reading_takes(
@@ -31,8 +22,8 @@ def test_a_report_takes_as_long_as_there_are_rows_and_a_few_times_what_reading_t
     make(many, 160)
     for store in (few, many):
         Store(store).outcomes()  # leaves the index
-    read = seconds(Store(many).outcomes)
-    short, long = seconds(lambda: report(few)), seconds(lambda: report(many))
+    read = seconds(Store(many).outcomes, 2)
+    short, long = seconds(lambda: report(few), 2), seconds(lambda: report(many), 2)
     benchmark.pedantic(lambda: report(few), rounds=1)
     print(f"\nfour times the rows take {long / short:.1f} times as long, {long / read:.1f} times what reading takes")
     benchmark.extra_info.update(growth=long / short, over_reading=long / read)

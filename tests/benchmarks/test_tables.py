@@ -5,23 +5,14 @@ Meant for stores of 1,000 runs and 100,000 metric rows. Here is a twentieth of t
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 from splitbench.bench.outcome import Outcome
 from splitbench.bench.store import Store
 from splitbench.report.table import table
+from tests.benchmarks._least import seconds
 from tests.report._large import make
-
-
-def seconds(of: Any, rounds: int = 3) -> float:
-    best = float("inf")
-    for _ in range(rounds):
-        begun = time.process_time()
-        of()
-        best = min(best, time.process_time() - begun)
-    return best
 
 
 def test_what_was_read_once_is_read_many_times_faster(benchmark: Any, tmp_path: Path) -> None:
