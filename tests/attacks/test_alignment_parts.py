@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.autograd import grad
 
 from splitbench.attacks._critic import Critic, _penalty, fooling, judged
 from splitbench.attacks._descent import shuffled
@@ -22,11 +23,12 @@ from splitbench.core.randomness import generator, seeded
 from tests.attacks._scene import images
 
 
-def slow_mmd(a: Tensor, b: Tensor) -> Tensor:
-    """Pair by pair, as the formula reads."""
-    every = [*a.flatten(1), *b.flatten(1)]
+def slow_mmd(fixed: Tensor, learned: Tensor) -> tuple[Tensor, Tensor]:
+    """Pair by pair, as the formula reads: what depends on the learned set, and the term of the fixed one."""
+    a, b = fixed.flatten(1), learned.flatten(1)
+    every = [*a, *b]
     distances = [(p - q).square().sum() for i, p in enumerate(every) for j, q in enumerate(every) if i != j]
-    mean = torch.stack(distances).mean()
+    mean = torch.stack(distances).mean().detach()
 
     def kernel(p: Tensor, q: Tensor) -> Tensor:
         return torch.stack([torch.exp(-(p - q).square().sum() / (2.0**k * mean)) for k in range(-3, 2)]).sum()
@@ -35,22 +37,32 @@ def slow_mmd(a: Tensor, b: Tensor) -> Tensor:
         pairs = [kernel(p, q) for i, p in enumerate(rows) for j, q in enumerate(rows) if i != j]
         return torch.stack(pairs).mean()
 
-    across = torch.stack([kernel(p, q) for p in a.flatten(1) for q in b.flatten(1)]).mean()
-    return within(a.flatten(1)) + within(b.flatten(1)) - 2 * across
+    return within(b) - 2 * torch.stack([kernel(p, q) for p in a for q in b]).mean(), within(a)
 
 
 @settings(deadline=None, max_examples=20)
 @given(st.integers(2, 6), st.integers(2, 6), st.integers(1, 5), st.integers(0, 2**31))
-def test_mk_mmd_by_gram_matrices_equals_the_loop_over_pairs(n: int, m: int, size: int, seed: int) -> None:
+def test_mk_mmd_and_its_slope_equal_the_loop_over_pairs(n: int, m: int, size: int, seed: int) -> None:
     draws = generator(seed)
-    a, b = torch.randn(n, size, generator=draws).double(), 1 + torch.randn(m, size, generator=draws).double()
-    assert mk_mmd(a, b).item() == pytest.approx(slow_mmd(a, b).item(), abs=1e-9)
+    a = torch.randn(n, size, generator=draws).double()
+    b = (1 + torch.randn(m, size, generator=draws).double()).requires_grad_()
+    fast, (slow, _) = mk_mmd(a, b), slow_mmd(a, b)
+    assert fast.item() == pytest.approx(slow.item(), abs=1e-9)
+    torch.testing.assert_close(grad(3 * fast, b), grad(3 * slow, b), rtol=0, atol=1e-9)
 
 
 def test_mk_mmd_is_large_for_different_sets_and_about_zero_for_like_ones() -> None:
     draws = generator(0)
     one, two = (torch.randn(64, 8, generator=draws) for _ in range(2))
-    assert abs(mk_mmd(one, two).item()) < 0.05 < mk_mmd(one, two + 1).item()
+    like, different = (mk_mmd(one, other) + slow_mmd(one, other)[1] for other in (two, two + 1))
+    assert abs(like.item()) < 0.05 < different.item()
+
+
+def test_mk_mmd_of_samples_that_are_all_alike_is_a_number() -> None:
+    alike = (1e3 + torch.zeros(4, 300)).requires_grad_()
+    value = mk_mmd(alike.detach(), alike)
+    assert torch.isfinite(value)
+    assert torch.isfinite(grad(value, alike)[0]).all()
 
 
 class Slope(Critic):
