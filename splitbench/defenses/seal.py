@@ -60,12 +60,18 @@ class SEAL(Defense):
 
         What is kept is chosen without gradient, so the way back is the same projection.
         """
+        # A network that keeps its channels last gets them back so, both ways: batch norm is slow between two layouts.
+        last = z.dim() == 4 and not z.is_contiguous() and z.is_contiguous(memory_format=torch.channels_last)
+        if last and z.requires_grad:
+            z.register_hook(_channels_last)
         x = z if z.dim() > 2 else z.unsqueeze(1)  # a vector is a map of one row
         down, across = (q.to(x) for q in self.bases(client, x.shape[-2], x.shape[-1]))
         spectrum = down @ x @ across.T
         # In place: products do not need what they made to be differentiated.
         spectrum = spectrum.masked_fill_(self._dropped(spectrum.detach(), client), 0)
         back = down.T @ spectrum @ across
+        if last:
+            return _channels_last(back)
         return back if z.dim() > 2 else back.squeeze(1)
 
     def function_of(self, client: int, height: int, width: int) -> Periodic:
@@ -89,3 +95,7 @@ class SEAL(Defense):
         signal = noise(height, width, dtype=torch.float64, generator=draws)
         down, across = self.bases(client, height, width)
         return dropped(down.T @ signal @ across, self.omega).to(spectrum.device)
+
+
+def _channels_last(maps: Tensor) -> Tensor:
+    return maps.contiguous(memory_format=torch.channels_last)

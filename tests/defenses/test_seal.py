@@ -294,3 +294,19 @@ def test_runs_train_and_are_attacked(tmp_path: Path, topology: str) -> None:
     plan = cells(topology=topology, clients=2, defenses=["seal"], attacks=["mean_image", {"unsplit": {"outer": 1}}])
     rows = [finished.outcome for finished in run(plan, Store(tmp_path))]
     assert [row.status for row in rows] == ["done"] * len(rows), [row.reason for row in rows]
+
+
+def test_channels_that_come_last_stay_last_both_ways_with_the_same_values() -> None:
+    z = torch.randn(4, 3, 6, 5, generator=generator(0))
+    seal, weights = SEAL(key=1), torch.randn(4, 3, 6, 5, generator=generator(1))
+    found = {}
+    for layout in (torch.contiguous_format, torch.channels_last):
+        inside = z.clone(memory_format=layout).requires_grad_() * 1.0
+        sent = seal.perturbed(inside)
+        seen: list[Tensor] = []
+        inside.register_hook(seen.append)
+        (sent * weights).sum().backward()
+        assert sent.is_contiguous(memory_format=layout)
+        assert seen[0].is_contiguous(memory_format=layout)
+        found[layout] = sent, seen[0]
+    torch.testing.assert_close(*found.values())
