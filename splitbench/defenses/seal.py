@@ -63,7 +63,7 @@ class SEAL(Defense):
         # A network that keeps its channels last gets them back so, both ways: batch norm is slow between two layouts.
         last = z.dim() == 4 and not z.is_contiguous() and z.is_contiguous(memory_format=torch.channels_last)
         if last and z.requires_grad:
-            z.register_hook(_channels_last)
+            z.register_hook(_channels_last)  # type: ignore[no-untyped-call]
         x = z if z.dim() > 2 else z.unsqueeze(1)  # a vector is a map of one row
         down, across = (q.to(x) for q in self.bases(client, x.shape[-2], x.shape[-1]))
         spectrum = down @ x @ across.T

@@ -111,11 +111,11 @@ def test_unsplit_recovers_all_images_at_once(benchmark: Any, shape: tuple[int, i
     assert ssim["together"] >= ssim["loop"]
 
 
-def fora_sides(channels: int, width: int, blocks: int, batch: int) -> dict[str, Callable[[], Any]]:
-    grid, shape = Grid(channels, 14, 14, shape=(channels, 14, 14)), (1, 28, 28)
+def fora_sides(width: int, blocks: int, batch: int) -> dict[str, Callable[[], Any]]:
+    grid, shape = Grid(64, 14, 14, shape=(64, 14, 14)), (1, 28, 28)
     with seeded(0):
         client, critic = Substitute(grid, shape, False), Critic(grid, width, blocks)
-    pool, x = torch.randn(512, channels, 14, 14, generator=generator(1)), blobs(shape, 512)
+    pool, x = torch.randn(512, 64, 14, 14, generator=generator(1)), blobs(shape, 512)
     on_client = torch.optim.Adam(client.parameters(), 1e-4)
     on_critic = torch.optim.Adam(critic.parameters(), 3e-4)
     draws = generator(2)
@@ -144,20 +144,20 @@ def fora_sides(channels: int, width: int, blocks: int, batch: int) -> dict[str, 
     return {"step": step, "passes": passes, "mmd": mmd}
 
 
-# What the recipes attack at desk scale, a stem of 16 channels with a small critic, and the paper's.
-@pytest.mark.parametrize(("channels", "width", "blocks", "batch", "rounds"), [(16, 32, 1, 32, 20), (64, 256, 6, 64, 2)])
+# The desk's critic, and the paper's, against which MK-MMD is to be a trifle.
+@pytest.mark.parametrize(("width", "blocks", "batch", "rounds", "most"), [(32, 1, 32, 20, 0.08), (256, 6, 64, 2, 0.05)])
 def test_a_step_of_fora_is_little_more_than_its_passes(
-    benchmark: Any, channels: int, width: int, blocks: int, batch: int, rounds: int
+    benchmark: Any, width: int, blocks: int, batch: int, rounds: int, most: float
 ) -> None:
     torch.set_num_threads(1)
-    sides = fora_sides(channels, width, blocks, batch)
+    sides = fora_sides(width, blocks, batch)
 
     def ratios(seconds: dict[str, float]) -> tuple[float, float]:
         return seconds["step"] / seconds["passes"], seconds["mmd"] / seconds["step"]
 
     def little(seconds: dict[str, float]) -> bool:
         ratio, share = ratios(seconds)
-        return ratio <= 1.5 and share < 0.05
+        return ratio <= 1.5 and share < most
 
     seconds = least(sides, rounds, little)
     benchmark.pedantic(sides["mmd"], rounds=1)
@@ -165,7 +165,7 @@ def test_a_step_of_fora_is_little_more_than_its_passes(
     print(f"\nfora, critic {width} x {blocks}: a step is {ratio:.2f} bare passes; mk-mmd {100 * share:.1f} % of it")
     benchmark.extra_info.update(ratio=ratio, mmd=share)
     assert ratio <= 1.5
-    assert share < 0.05
+    assert share < most
 
 
 PUBLIC, SENT = 256, 64  # images of the adversary's own, and samples in a message
