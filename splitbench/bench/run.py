@@ -12,6 +12,7 @@ from torch import Tensor
 
 from splitbench.bench import parts, runfolder
 from splitbench.bench.adversary import mount, refusal
+from splitbench.bench.cost import edge_macs
 from splitbench.bench.outcome import Outcome, Score, Status
 from splitbench.bench.plan import Cell
 from splitbench.bench.prepare import Prepared, prepare
@@ -99,6 +100,7 @@ def _train(cell: Cell, store: Store, metrics: Sequence[Part]) -> Outcome:
         "bytes_down": float(wire.bytes(sender="server")),
         "client_parameters": float(model.parameters("client")),
         "server_parameters": float(model.parameters("server")),
+        "edge_macs": float(edge_macs(prepared)),
         "loss": trained.losses[-1],
         **prepared.defense.spent(_turns(prepared)),
     }

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from splitbench.bench.index import read_all
+from splitbench.bench.index import FEW, read_all
 from splitbench.bench.outcome import Outcome
 from splitbench.core.errors import SplitbenchError, nearest
 
@@ -49,6 +49,7 @@ class Damage:
 class Store:
     def __init__(self, path: Path | str | None = None) -> None:
         self.path = Path(path) if path is not None else default_path()
+        self._unread = 0  # outcomes put since the index was last brought up to date
 
     # -- outcomes ------------------------------------------------------------------------------------------------
 
@@ -71,6 +72,10 @@ class Store:
 
     def put(self, outcome: Outcome) -> None:
         self._write(self.outcome_file(outcome.key), outcome.write)
+        self._unread += 1
+        if self._unread > FEW:  # now and then by who writes, so that who asks never waits for all of them
+            self.outcomes()
+            self._unread = 0
 
     def outcomes(self) -> tuple[list[Outcome], list[Damage]]:
         """Everything that can be read, oldest first, and what cannot."""

@@ -127,3 +127,17 @@ def test_what_is_remembered_is_what_the_files_still_say(store: Store) -> None:
     fresh, _ = store.outcomes()
     assert fresh == after
     assert not any(a is b for a, b in zip(after, fresh, strict=True))
+
+
+def test_who_writes_keeps_it_so_that_who_asks_first_need_not_read_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("splitbench.bench.store.FEW", 2)
+    store = Store(tmp_path)
+    for i in range(20):
+        store.put(many(i))
+    read: list[Path] = []
+    plain = Outcome.read
+    monkeypatch.setattr(Outcome, "read", classmethod(lambda cls, path: (read.append(path), plain(path))[1]))
+    assert len(Store(tmp_path).outcomes()[0]) == 20
+    assert len(read) <= 2
