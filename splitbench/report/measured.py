@@ -24,6 +24,11 @@ class Seed:
     images: tuple[int, ...]
     source: str  # the same source is the same measurement
 
+    @classmethod
+    def of(cls, score: Score, images: tuple[int, ...], source: str) -> Seed:
+        each = score.values if len(score.values) == len(images) else ()
+        return cls(score.value, score.n, each, images if each else (), source)
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -117,7 +122,7 @@ class Rows:
             return without(f"{missing[0].status}: {missing[0].reason}")
         if absent := sorted(set(self.seeds) - {o.seed for o in found}):
             return without(f"not run: seed {', '.join(map(str, absent))}")
-        if other := _difference(found):
+        if other := settings_apart(found):
             return without(f"ambiguous: rows that differ in {other}")
         seeds: dict[int, Seed] = {}
         for outcome in found:
@@ -136,26 +141,42 @@ class Rows:
             under = outcome.costs.get(f"{metric}_under_attack")
             if under is not None:
                 return Seed(under, score.n if score else 1, (), (), outcome.key)
-            return _of(score, (), outcome.run)
-        return _of(outcome.score(metric), outcome.samples, outcome.key)
+            return Seed.of(score, (), outcome.run) if score else None
+        own = outcome.score(metric)
+        return Seed.of(own, outcome.samples, outcome.key) if own else None
 
 
-def _of(score: Score | None, images: tuple[int, ...], source: str) -> Seed | None:
-    if score is None:
-        return None
-    each = score.values if len(score.values) == len(images) else ()
-    return Seed(score.value, score.n, each, images if each else (), source)
+def without_older(found: Sequence[Outcome]) -> tuple[Sequence[Outcome], str]:
+    """Those of the newest attack and defenses, and what is left out for it."""
+    versions = {o.key: _versions(o) for o in found}
+    newest = max(versions.values(), default=())
+    kept = [o for o in found if versions[o.key] == newest]
+    left = len(found) - len(kept)
+    rows = "1 row" if left == 1 else f"{left} rows"
+    return kept, f"leaves out {rows} of an older version of the attack or the defense" if left else ""
 
 
-def _difference(found: Sequence[Outcome]) -> str:
+def _versions(outcome: Outcome) -> tuple[int, ...]:
+    parts = [outcome.cell.get("attack") or {}, *outcome.cell.get("run", {}).get("defenses", ())]
+    return tuple(int(part.get("version", 0)) for part in parts if isinstance(part, Mapping))
+
+
+def settings_apart(found: Sequence[Outcome]) -> str:
     """In which setting rows differ that should differ in their seed alone; nothing if they do not."""
     if len(found) < 2:
         return ""
+    if len({o.seed for o in found}) == len(found) and all(_seedless(o) == _seedless(found[0]) for o in found):
+        return ""  # as it nearly always is, and sooner told
     flat = [flattened(o.cell) for o in found]
     for place in sorted({place for one in flat for place in one}):
         if place != "run.seed" and len({json.dumps(one.get(place)) for one in flat}) > 1:
             return place
     return "nothing but their key" if len({o.seed for o in found}) < len(found) else ""
+
+
+def _seedless(outcome: Outcome) -> dict[str, Any]:
+    run = outcome.cell.get("run")
+    return {**outcome.cell, "run": {**run, "seed": None}} if isinstance(run, Mapping) else dict(outcome.cell)
 
 
 def flattened(document: Any, place: str = "") -> dict[str, Any]:

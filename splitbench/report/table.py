@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,19 @@ from splitbench.bench.store import Store
 from splitbench.core import registry
 from splitbench.core.errors import SplitbenchError, nearest
 from splitbench.core.threat import KNOWLEDGE
+from splitbench.report.best import Mark, marks
 from splitbench.report.calibration import doubt as why_not
 from splitbench.report.damage import damage_notes
 from splitbench.report.interval import half_width
 from splitbench.report.ladder import falls
+from splitbench.report.measured import Measured, Seed, settings_apart, without_older
+from splitbench.report.paper_notes import TIE
 from splitbench.report.place import AXES, Placed, placed
 from splitbench.report.sheet import Sheet, Shown
 from splitbench.report.worst import looking, worst
 
 UTILITY = ("accuracy", "mcc")
+MARKED = 24  # tables at once in which the best is looked for: who asks for more wants an overview, and soon
 GROUP = ("scale", "dataset", "model", "cut", "topology", "clients", "defense", "attack")
 WORST = "worst case"
 
@@ -39,13 +43,17 @@ class Entry:
     note: str = ""  # why there is no value
     doubt: str = ""  # why the value says nothing about the defense
     ladder: str = ""  # that the same attack recovers more when it knows less
-    without: str = ""  # what a worst case leaves out
+    without: str = ""  # what it leaves out
     keys: tuple[str, ...] = ()  # the outcomes it is made of
+    measured: Measured | None = None  # seed by seed, to be compared with others
+    role: str = ""  # of its attacker
+    mark: Mark = ""
 
     def text(self, digits: int = 3) -> str:
         if self.mean is None:
             return self.note.split(":")[0] if self.note else "–"
         value = f"{self.mean:.{digits}f}" + ("?" if self.doubt else "") + ("†" if self.ladder else "")
+        value += "=" if self.mark == "tie" else ""
         return value if self.half is None else f"{value} ±{self.half:.{digits}f}"
 
 
@@ -70,10 +78,14 @@ class Table:
     def entry(self, row: str, column: str) -> Entry:
         return self.entries.get((row, column), Entry(None))
 
+    def _shown(self, row: str, column: str) -> Shown:
+        entry = self.entry(row, column)
+        return Shown(entry.text(), entry.mark == "best")
+
     def sheet(self) -> Sheet:
         def record(row: str, column: str, e: Entry) -> dict[str, Any]:
             return {self.corner: row, "column": column, "mean": e.mean, "half_width_95": e.half, "n": e.n,
-                    "seeds": e.seeds, "note": e.note or e.without, "not_monotone": e.ladder,
+                    "seeds": e.seeds, "note": e.note or e.without, "not_monotone": e.ladder, "mark": e.mark,
                     "outcomes": list(e.keys)}  # fmt: skip
 
         return Sheet(
@@ -82,7 +94,7 @@ class Table:
             (self.corner,),
             tuple((row,) for row in self.rows),
             tuple((column,) for column in self.columns),
-            tuple(tuple(Shown(self.entry(row, column).text()) for column in self.columns) for row in self.rows),
+            tuple(tuple(self._shown(row, column) for column in self.columns) for row in self.rows),
             self.notes,
             tuple(record(row, column, self.entry(row, column)) for row in self.rows for column in self.columns),
         )
@@ -139,10 +151,11 @@ def table(
     free = [axis for axis in GROUP if axis not in (rows, columns)]
     for at, outcome in placed(chosen, rows, columns):
         groups.setdefault(tuple(at[axis] for axis in free), []).append((at, outcome))
-    return [
+    made = [
         _make(title, dict(zip(free, g, strict=True)), group, beside, rows, columns, metric, notes)
         for g, group in groups.items()
     ]
+    return [_marked(one) for one in made] if len(made) <= MARKED else made
 
 
 def not_run(store: Store, recipe: str, scale: str) -> str:
@@ -197,6 +210,31 @@ def _make(
     caption = f"{place} · scale {group.get('scale', '?')} · {', '.join(versions) or metric}{interval}"
     return Table(
         title, caption, rows, tuple(row_names), (*first, *column_names), entries, (*notes, *dict.fromkeys(reasons))
+    )
+
+
+def _marked(made: Table) -> Table:
+    """With the best of each column told, where it can be told from the others: of attacks, or of defenses, and so on.
+
+    The undefended, and attackers that look at nothing or at the truth, do not compete.
+    """
+
+    def competes(row: str, entry: Entry) -> bool:
+        if entry.mean is None or entry.doubt or entry.measured is None:
+            return False
+        return row != "none" if made.corner == "defense" else entry.role in ("", "attack")
+
+    entries = {place: e for place, e in made.entries.items() if competes(place[0], e)}
+    values = {place: e.measured for place, e in entries.items() if e.measured is not None}
+    places = {(row, column): {made.corner: row, "column": column} for row, column in values}
+    found = marks(values, places, made.corner)
+    told = set(found.values())
+    best = "the attack that recovers most" if made.corner == "attack" else f"the best {made.corner}"
+    return replace(
+        made,
+        caption=made.caption + (f" · bold: {best}" if "best" in told else ""),
+        notes=((f"= {TIE}",) if "tie" in told else ()) + made.notes,
+        entries={place: replace(e, mark=found.get(place, "")) for place, e in made.entries.items()},
     )
 
 
@@ -266,11 +304,14 @@ def _interval_caption(entries: object) -> str:
 
 
 def _entry(outcomes: Sequence[Outcome], metric: str, beside: Beside) -> Entry:
+    outcomes, without = without_older(outcomes)
     keys = tuple(o.key for o in outcomes)
     missing = [o for o in outcomes if o.status != "done"]
     if missing:
         # One seed that failed breaks the mean: it must not become the mean of the survivors.
         return Entry(None, note=f"{missing[0].status}: {missing[0].reason}", keys=keys)
+    if other := settings_apart(outcomes):
+        return Entry(None, note=f"ambiguous: {len(outcomes)} rows that differ in {other}", keys=keys)
     scores = [o.score(metric) for o in outcomes]
     present = [s for s in scores if s is not None]
     if len(present) < len(scores):
@@ -280,4 +321,7 @@ def _entry(outcomes: Sequence[Outcome], metric: str, beside: Beside) -> Entry:
     n = sum(s.n for s in present)
     doubt = next((d for o in outcomes if (d := why_not(o, beside.twins))), "")
     ladder = "; ".join(dict.fromkeys(beside.fallen[key] for key in keys if key in beside.fallen))
-    return Entry(float(means.mean()), half_width(values), n, len(present), doubt=doubt, ladder=ladder, keys=keys)
+    seeds = {o.seed: Seed.of(s, o.samples, o.key) for o, s in zip(outcomes, present, strict=True)}
+    return Entry(float(means.mean()), half_width(values), n, len(present), doubt=doubt, ladder=ladder, without=without,
+                 keys=keys, measured=Measured(metric, outcomes[0].dataset, seeds, keys=keys),
+                 role=outcomes[0].role if outcomes[0].kind == "attack" else "")  # fmt: skip

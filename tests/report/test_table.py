@@ -16,6 +16,7 @@ from splitbench.core.errors import SplitbenchError
 from splitbench.report import render
 from splitbench.report.table import Table, table
 from tests.bench.test_store import outcome
+from tests.report._rows import Rows, values
 
 
 def put(store: Path, key: str, values: tuple[float, ...] = (), **changes: object) -> None:
@@ -147,3 +148,41 @@ def test_the_same_store_gives_the_same_bytes(tmp_path: Path) -> None:
     for i in range(5):
         put(tmp_path, f"k{i}", (0.1 * i, 0.2), defense=f"d{i}")
     assert render.markdown(one(tmp_path)) == render.markdown(one(tmp_path))
+
+
+def test_the_best_of_a_column_is_told_only_where_it_can_be_told(tmp_path: Path) -> None:
+    rows = Rows(tmp_path)
+    for seed, (defense, leaks) in enumerate((("none", 0.95), ("gaussian", 0.5), ("seal", 0.2), ("dcor", 0.2001))):
+        rows.attack("fora", values(leaks, seed), defense=defense)
+        rows.attack("sdar", leaks if defense != "dcor" else 0.9, defense=defense)
+    made = one(tmp_path)
+    assert [made.entry(row, "fora").mark for row in ("none", "gaussian", "seal", "dcor")] == ["", "", "tie", "tie"]
+    assert [made.entry(row, "sdar").mark for row in ("none", "gaussian", "seal", "dcor")] == ["", "", "best", ""]
+    assert "bold: the best defense" in made.caption
+    assert any(note.startswith("= not separable") for note in made.notes)
+    assert "**0.200" in render.markdown([made])
+
+
+def test_of_attacks_the_one_that_recovers_most_is_best_and_bounds_do_not_compete(tmp_path: Path) -> None:
+    rows = Rows(tmp_path)
+    for attack, leaks in (("oracle_decoder", 0.99), ("fora", 0.8), ("sdar", 0.5), ("mean_image", 0.1)):
+        rows.attack(attack, leaks)
+    made = one(tmp_path, rows="attack", columns="dataset")
+    assert {row: e.mark for (row, _), e in made.entries.items() if e.mark} == {"fora": "best"}
+
+
+def test_an_older_version_of_an_attack_is_left_out_and_said(tmp_path: Path) -> None:
+    cell = {"run": {"seed": 0}, "attack": {"name": "black", "version": 1}}
+    put(tmp_path, "old", (0.1, 0.2), cell=cell)
+    put(tmp_path, "new", (0.5, 0.6), cell={**cell, "attack": {"name": "black", "version": 2}})
+    made = one(tmp_path)
+    assert made.entry("none", "black").mean == pytest.approx(0.55)
+    assert "none × black: leaves out 1 row of an older version of the attack or the defense" in made.notes
+
+
+def test_rows_that_differ_in_more_than_their_seed_are_not_averaged(tmp_path: Path) -> None:
+    for seed, epochs in enumerate((12, 12, 13)):
+        put(tmp_path, f"s{seed}", (0.1, 0.2), seed=seed, cell={"run": {"seed": seed, "training": {"epochs": epochs}}})
+    made = one(tmp_path)
+    assert made.entry("none", "black").text() == "ambiguous"
+    assert "none × black: ambiguous: 3 rows that differ in run.training.epochs" in made.notes
