@@ -46,7 +46,7 @@ class Entry:
     without: str = ""  # what it leaves out
     keys: tuple[str, ...] = ()  # the outcomes it is made of
     measured: Measured | None = None  # seed by seed, to be compared with others
-    role: str = ""  # of its attacker
+    attack: str = ""  # its name
     mark: Mark = ""
 
     def text(self, digits: int = 3) -> str:
@@ -222,7 +222,9 @@ def _marked(made: Table) -> Table:
     def competes(row: str, entry: Entry) -> bool:
         if entry.mean is None or entry.doubt or entry.measured is None:
             return False
-        return row != "none" if made.corner == "defense" else entry.role in ("", "attack")
+        if made.corner == "defense":
+            return row != "none"
+        return not entry.attack or registry.declared("attacks", entry.attack, "role") == "attack"
 
     entries = {place: e for place, e in made.entries.items() if competes(place[0], e)}
     values = {place: e.measured for place, e in entries.items() if e.measured is not None}
@@ -324,4 +326,4 @@ def _entry(outcomes: Sequence[Outcome], metric: str, beside: Beside) -> Entry:
     seeds = {o.seed: Seed.of(s, o.samples, o.key) for o, s in zip(outcomes, present, strict=True)}
     return Entry(float(means.mean()), half_width(values), n, len(present), doubt=doubt, ladder=ladder, without=without,
                  keys=keys, measured=Measured(metric, outcomes[0].dataset, seeds, keys=keys),
-                 role=outcomes[0].role if outcomes[0].kind == "attack" else "")  # fmt: skip
+                 attack=outcomes[0].cell.get("attack", {}).get("name", ""))  # fmt: skip

@@ -160,7 +160,7 @@ def test_the_best_of_a_column_is_told_only_where_it_can_be_told(tmp_path: Path) 
     assert [made.entry(row, "sdar").mark for row in ("none", "gaussian", "seal", "dcor")] == ["", "", "best", ""]
     assert "bold: the best defense" in made.caption
     assert any(note.startswith("= not separable") for note in made.notes)
-    assert "**0.200" in render.markdown([made])
+    assert "**0.200" in render.markdown(made)
 
 
 def test_of_attacks_the_one_that_recovers_most_is_best_and_bounds_do_not_compete(tmp_path: Path) -> None:
