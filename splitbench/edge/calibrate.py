@@ -20,7 +20,7 @@ from splitbench.core.errors import SplitbenchError
 from splitbench.core.progress import tell
 from splitbench.edge import device as devices
 from splitbench.edge.ask import ask
-from splitbench.edge.benches import SIZES, Bench, passes, products, small_layers, timed, update
+from splitbench.edge.benches import SIZES, Bench, keep_memory, passes, products, small_layers, timed, update
 from splitbench.edge.case import plain
 from splitbench.edge.kinds import PRODUCTS
 from splitbench.edge.measure import measure
@@ -77,11 +77,17 @@ def measured_figures() -> dict[str, Any]:
     threads = f"{torch.get_num_threads()} thread{'s' if torch.get_num_threads() > 1 else ''}"
     source = f"measured: splitbench profile --calibrate, {today}, torch {torch.__version__}, {threads}"
     torch.manual_seed(0)
+    keep_memory()
     with torch.no_grad():
         overhead = _overhead()
         found = _run_all(overhead)
+        call = timed(update(1024, parameters=4))  # what the optimizer does in Python, and the update of hardly anything
     rates = {kind: fit_product(of_kind, overhead) for kind, of_kind in found.items() if kind_is_product(kind)}
-    streams = {kind: fit_stream(of_kind, overhead) for kind, of_kind in found.items() if not kind_is_product(kind)}
+    streams = {
+        kind: fit_stream(of_kind, call if kind == "update" else overhead / 2)
+        for kind, of_kind in found.items()
+        if not kind_is_product(kind)
+    }
     large = rates["linear"][0]
     peak = max(rate for rate, _, _ in rates.values())
     copies = streams["copy"]
@@ -91,6 +97,7 @@ def measured_figures() -> dict[str, Any]:
         speeds[kind] = {"product": _short(rate / large), "half": _short(half), "stream": _short(stream / bandwidth)}
     for kind, curve in streams.items():
         speeds[kind] = {"stream": [[_short(size), _short(rate / bandwidth)] for size, rate in curve]}
+    speeds["update"]["call"] = _short(call)
 
     def figure(value: float) -> dict[str, Any]:
         return {"value": _short(value), "source": source}
@@ -172,7 +179,7 @@ def fit_product(measured: Sequence[Timed], overhead: float) -> tuple[float, floa
     return float(rate), float(half) if half > 0.5 else 0.0, float(min(stream, 100 * np.max(moved / took)))
 
 
-def fit_stream(measured: Sequence[Timed], overhead: float) -> list[tuple[float, float]]:
+def fit_stream(measured: Sequence[Timed], call: float) -> list[tuple[float, float]]:
     """Bytes a second by bytes moved: the geometric mean of what was measured at about each size."""
     groups: dict[int, list[Timed]] = defaultdict(list)
     for one in sorted(measured, key=lambda t: t.operation.bytes):
@@ -180,7 +187,7 @@ def fit_stream(measured: Sequence[Timed], overhead: float) -> list[tuple[float, 
     curve = []
     for _, group in sorted(groups.items()):
         size = float(np.exp(np.mean([np.log(t.operation.bytes) for t in group])))
-        rates = [t.operation.bytes / max(t.seconds - overhead / 2, t.seconds / 4) for t in group]
+        rates = [t.operation.bytes / max(t.seconds - call, t.seconds / 4) for t in group]
         curve.append((size, float(np.exp(np.mean(np.log(rates))))))
     return curve
 
