@@ -75,7 +75,8 @@ def main() -> None:
     try:
         app()
     except SplitbenchError as error:
-        typer.echo(f"splitbench: {error}" if not error.source else str(error), err=True)
+        head = "" if error.source else "splitbench: " if len(error.mistakes) == 1 else "splitbench:\n"
+        typer.echo(f"{head}{error}", err=True)
         sys.exit(2)
     except BrokenPipeError:
         # The reader of our output left (`| head`); nothing is wrong.

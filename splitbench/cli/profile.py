@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from splitbench.cli._output import Json, StorePath, out, print_json, showing_progress
+from splitbench.cli._output import Json, StorePath, check_picture, out, print_json, showing_progress
 from splitbench.cli._profile import (
     print_choices,
     print_grids,
@@ -18,7 +20,7 @@ from splitbench.cli._profile import (
     profiled,
 )
 from splitbench.cli._settings import assign
-from splitbench.core.errors import SplitbenchError, nearest
+from splitbench.core.errors import Mistake, SplitbenchError, nearest
 
 WORKS = ("training", "inference")
 BATCHES = ("8", "32", "128")  # that a budget chooses from, if nothing else is said
@@ -66,9 +68,24 @@ def profile(
     from splitbench.report.render import FORMATS
 
     form = "json" if json else format
-    for what, given, known in (("format", form, FORMATS), ("phase", phase, WORKS)):
-        if given not in known:
-            raise SplitbenchError(f"no {what} '{given}'{nearest(given, known)}")
+    mistakes = [
+        Mistake(f"--{what}", f"no {what} '{given}'{nearest(given, known)}")
+        for what, given, known in (("format", form, FORMATS), ("phase", phase, WORKS))
+        if given not in known
+    ]
+    mistakes += check_picture(plot, "--plot") if plot is not None else []
+    if save is not None and save.suffix != ".parquet":
+        mistakes.append(Mistake("--save", f"rows are saved as .parquet, not as '{save.name}'"))
+    if budget:
+        from splitbench.edge.budget import parse
+
+        mistakes += _tried(lambda: parse(budget), "--budget")
+    if device != "list" and not calibrate and not recipe:
+        from splitbench.edge.device import load
+
+        mistakes += _tried(lambda: load(device), "--device")
+    if mistakes:
+        raise SplitbenchError(mistakes)
     if device == "list":
         _list_devices(form)
         return
@@ -128,6 +145,18 @@ def profile(
         print_several(made, ["work" if axis == "phase" else axis for axis in axes], form)
     else:
         print_one(made[0], form, layers)
+
+
+def _tried(what: Callable[[], object], option: str) -> list[Mistake]:
+    """The mistakes in what an option says; those of a file are told with their own places."""
+    try:
+        what()
+    except SplitbenchError as error:
+        inside = option.removeprefix("--")
+        return [
+            replace(m, where=f"{option} {m.where.removeprefix(inside).lstrip('.')}".strip()) for m in error.mistakes
+        ]
+    return []
 
 
 def _measure(made: list, axes: list[str], form: str) -> None:  # type: ignore[type-arg]

@@ -92,7 +92,7 @@ def test_a_budget_is_answered_with_choices_or_with_the_limit_that_leaves_none(sp
         (("--compare", "defence=none"), "did you mean 'defense'?"),
         (("--budget", "memory=lots"), "expected an amount such as 2GB"),
         (("--measure",), "which is not rpi4"),
-        (("--plot", "x.gif"), "a .png or .svg"),
+        (("--plot", "x.gif"), "ends with .png or .svg"),
         (("--save", "x.csv"), ".parquet"),
     ],
 )
@@ -101,6 +101,13 @@ def test_a_wrong_request_is_told_and_exits_with_2(splitbench: Command, arguments
     assert said.code == 2, said.err
     assert told in said.err
     assert "Traceback" not in said.err
+
+
+def test_all_mistakes_are_told_at_once(splitbench: Command) -> None:
+    said = splitbench("profile", "--device", "rpi44", "--plot", "x.gif", "--budget", "memory=2XB", "--save", "x.csv")
+    assert said.code == 2
+    assert all(option in said.err for option in ("--device", "--plot", "--budget memory", "--save"))
+    assert "4 mistakes. Nothing was run." in said.err
 
 
 def test_devices_are_listed(splitbench: Command) -> None:
