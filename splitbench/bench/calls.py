@@ -12,9 +12,10 @@ from typing import Any
 from splitbench.bench import parts, recipes, runfolder
 from splitbench.bench.certificate import Certificate
 from splitbench.bench.document import Document
+from splitbench.bench.keys import BLOCKS, check_block
 from splitbench.bench.outcome import Outcome
 from splitbench.bench.plan import Cell
-from splitbench.bench.recipe import BLOCKS, Recipe, check_block, grant
+from splitbench.bench.recipe import Recipe, grant
 from splitbench.bench.run import Finished, perform
 from splitbench.bench.run import run as run_cells
 from splitbench.bench.store import Store

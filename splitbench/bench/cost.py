@@ -6,11 +6,11 @@ import torch
 
 from splitbench.bench.prepare import Prepared
 from splitbench.bench.train import channels_last
+from splitbench.core.count import Counter, self_test
 from splitbench.core.data import as_input
 from splitbench.core.party import client
 from splitbench.core.randomness import generator
 from splitbench.core.wire import Message, Wire
-from splitbench.edge.count import Counter, self_test
 
 
 @torch.no_grad()

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from splitbench.bench import parts
+from splitbench.bench.keys import BLOCKS, check_block
 from splitbench.bench.plan import Training
 from splitbench.bench.prepare import load_data
-from splitbench.bench.recipe import BLOCKS, check_block
 from splitbench.core.component import Part
 from splitbench.core.data import Task
 from splitbench.core.errors import Mistake, SplitbenchError, nearest

@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from splitbench.edge.count import macs_of, self_test
+from splitbench.core.count import macs_of, self_test
 from splitbench.edge.kinds import depth_of, kind_of
 from splitbench.edge.memory import Ledger
 from splitbench.edge.operation import Component, Operation, Owner, Phase, Who

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from splitbench.core import count
+from splitbench.core.count import Counter, self_test
 from splitbench.core.errors import SplitbenchError
-from splitbench.edge import count
-from splitbench.edge.count import Counter, self_test
 from splitbench.edge.operation import Operation
 from splitbench.edge.step import take_step
 from tests.edge._cases import case
