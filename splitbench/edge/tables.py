@@ -149,7 +149,8 @@ def predicted_and_measured(
         f"{fine} of {len(pairs)} within 30 % forward and backward, "
         f"{sum(0.7 <= r <= 1.3 for r in ratios)} over the whole step; "
         f"{sum(0.9 <= r <= 1.1 for r in memory)} resident sets within 10 %",
-        "measured: the shortest of a client's steps in a fresh process, processor time if on one thread",
+        "measured: the shortest of a client's steps in a fresh process whose allocator keeps what is freed, processor "
+        "time if on one thread",
         "tensors: beside the growth of a process that gives freed memory back at once",
     )
     columns = ("predicted / measured", "forward", "backward", "step", "tensors", "resident")
