@@ -65,7 +65,7 @@ class SEAL(Defense):
         if last and z.requires_grad:
             z.register_hook(_channels_last)  # type: ignore[no-untyped-call]
         x = z if z.dim() > 2 else z.unsqueeze(1)  # a vector is a map of one row
-        down, across = (q.to(x) for q in self.bases(client, x.shape[-2], x.shape[-1]))
+        down, across = self._bases_like(x, client)
         spectrum = down @ x @ across.T
         # In place: products do not need what they made to be differentiated.
         spectrum = spectrum.masked_fill_(self._dropped(spectrum.detach(), client), 0)
@@ -85,6 +85,13 @@ class SEAL(Defense):
         """The client's Q for columns of `height` values and for rows of `width`, in float64."""
         function = self.function_of(client, height, width)
         return basis(function, height, self.over), basis(function, width, self.over)
+
+    def _bases_like(self, x: Tensor, client: int) -> tuple[Tensor, Tensor]:
+        height, width = x.shape[-2:]
+        if x.is_meta:  # without numbers the sizes are all there is, and a basis of thousands takes a minute to make
+            return x.new_empty(height, height), x.new_empty(width, width)
+        down, across = self.bases(client, height, width)
+        return down.to(x), across.to(x)
 
     def _dropped(self, spectrum: Tensor, client: int) -> Tensor:
         if self.indices == "each":
