@@ -10,8 +10,11 @@ from typing import NamedTuple
 
 import pytest
 
+from splitbench.core.allocator import keep_memory
+
 # Small work on two cores is fastest, and bit for bit repeatable, on one thread.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+keep_memory()  # as the command line does
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,7 @@ from splitbench.cli import (
     verify,
 )
 from splitbench.cli._settings import SettingsCommand
+from splitbench.core.allocator import keep_memory
 from splitbench.core.errors import SplitbenchError
 
 app = typer.Typer(
@@ -71,6 +72,7 @@ def main() -> None:
     """Errors the reader can mend are printed without a traceback; anything else is a bug and keeps it."""
     # Threads that spin while they wait are a gain on an idle machine and a sixfold loss beside one busy process.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    keep_memory()
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     try:
         app()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import functools
 import time
 from collections.abc import Callable, Iterator
@@ -11,8 +9,6 @@ from collections.abc import Callable, Iterator
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-
-from splitbench.edge.memory import HEAP
 
 aten = torch.ops.aten
 Bench = Callable[[], object]
@@ -40,19 +36,6 @@ def timed(bench: Bench, least: float = 0.06) -> float:
         bench()
         found.append(now() - start)
     return max(min(found), 1e-7)
-
-
-def keep_memory() -> None:
-    """Has glibc keep what is freed instead of handing it back to the system and asking again in the next step.
-
-    Whether it hands memory back depends on which block lies last, and pages that are new cost a client of a few
-    milliseconds up to half of its step. Elsewhere than on Linux nothing is changed.
-    """
-    trim_threshold, mmap_threshold = -1, -3  # as malloc.h numbers them
-    with contextlib.suppress(OSError, AttributeError, TypeError):
-        glibc = ctypes.CDLL(None)
-        glibc.mallopt(mmap_threshold, HEAP)
-        glibc.mallopt(trim_threshold, 2**31 - 1)
 
 
 def warm_up() -> None:

@@ -16,11 +16,12 @@ import torch
 import yaml
 from scipy.optimize import least_squares
 
+from splitbench.core.allocator import keep_memory
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.progress import tell
 from splitbench.edge import device as devices
 from splitbench.edge.ask import ask
-from splitbench.edge.benches import SIZES, Bench, keep_memory, passes, products, small_layers, timed, update
+from splitbench.edge.benches import SIZES, Bench, passes, products, small_layers, timed, update
 from splitbench.edge.case import plain
 from splitbench.edge.kinds import PRODUCTS
 from splitbench.edge.measure import measure

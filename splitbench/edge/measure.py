@@ -79,7 +79,8 @@ def perform(document: dict[str, Any]) -> Measured:
     import torch
 
     from splitbench.bench.train import _optimizer
-    from splitbench.edge.benches import clock, keep_memory, warm_up
+    from splitbench.core.allocator import keep_memory
+    from splitbench.edge.benches import clock, warm_up
     from splitbench.edge.case import from_plain, stage
     from splitbench.edge.client import Client
 

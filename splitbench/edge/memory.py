@@ -13,15 +13,13 @@ from typing import Literal
 
 from torch import Tensor
 
+from splitbench.core.allocator import HEAP
 from splitbench.edge.operation import Component, Owner, Who
 
 Use = Literal["weights", "gradients", "optimizer", "activations", "inputs", "workspace"]
 USES: tuple[Use, ...] = ("weights", "gradients", "optimizer", "activations", "inputs", "workspace")
 # A storage that is several things is the first of these.
 _FIRST: tuple[Use, ...] = ("weights", "optimizer", "gradients", "inputs", "activations", "workspace")
-
-
-HEAP = 32 * 2**20  # bytes: glibc takes what is larger from the system, and gives it back
 
 
 @dataclass

@@ -16,8 +16,7 @@ from splitbench.edge.tables import sheets, verdict
 from tests.edge._cases import case
 
 DEFENSES = registry.names("defenses")
-# SEAL's basis for a vector of 4096 takes a minute to make, whoever profiles it.
-SETTINGS = {"vgg16": {"hidden": 64}, "roberta_base": {"length": 32}, "roberta_small": {"length": 32}}
+SETTINGS = {"roberta_base": {"length": 32}, "roberta_small": {"length": 32}}
 
 
 def shape(model: str) -> str:
@@ -30,10 +29,10 @@ def places(model: str) -> list[str]:
 
 
 PAIRS = [(model, cut) for model in registry.names("models") for cut in places(model)]
-# Large ones take seconds each; and SEAL's basis for the 2048 values of a pooled ResNet-50 a minute.
+# Large ones take seconds each.
 QUICK = ("lenet5", "pit_tiny", "resnet18", "roberta_small", "vgg16", "vit_tiny")
 SPREAD = [(model, cut) for model in QUICK for cut in (places(model)[0], places(model)[-1])]
-REST = [pair for pair in PAIRS[::2] if pair not in SPREAD and pair[1] != "pool"]
+REST = [pair for pair in PAIRS[::2] if pair not in SPREAD]
 
 
 @pytest.fixture(autouse=True)
