@@ -179,15 +179,15 @@ def _make(
 def _marked(made: Table) -> Table:
     """With the best of each column told, where it can be told from the others: of attacks, or of defenses, and so on.
 
-    The undefended, and attackers that look at nothing or at the truth, do not compete.
+    The undefended does not compete, nor do attackers that look at nothing; among attacks, nor those who look at the
+    truth.
     """
 
     def competes(row: str, entry: Entry) -> bool:
-        if entry.mean is None or entry.doubt or entry.measured is None:
+        if entry.mean is None or entry.doubt or entry.measured is None or (made.corner, row) == ("defense", "none"):
             return False
-        if made.corner == "defense":
-            return row != "none"
-        return not entry.attack or registry.declared("attacks", entry.attack, "role") == "attack"
+        role = registry.declared("attacks", entry.attack, "role") if entry.attack else ""
+        return role != "floor" and (made.corner != "attack" or role in ("", "attack"))
 
     entries = {place: e for place, e in made.entries.items() if competes(place[0], e)}
     values = {place: e.measured for place, e in entries.items() if e.measured is not None}

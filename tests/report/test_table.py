@@ -155,9 +155,11 @@ def test_the_best_of_a_column_is_told_only_where_it_can_be_told(tmp_path: Path) 
     for seed, (defense, leaks) in enumerate((("none", 0.95), ("gaussian", 0.5), ("seal", 0.2), ("dcor", 0.2001))):
         rows.attack("fora", values(leaks, seed), defense=defense)
         rows.attack("sdar", leaks if defense != "dcor" else 0.9, defense=defense)
+        rows.attack("mean_image", 0.1, defense=defense)
     made = one(tmp_path)
     assert [made.entry(row, "fora").mark for row in ("none", "gaussian", "seal", "dcor")] == ["", "", "tie", "tie"]
     assert [made.entry(row, "sdar").mark for row in ("none", "gaussian", "seal", "dcor")] == ["", "", "best", ""]
+    assert not any(made.entry(row, "mean_image").mark for row in made.rows), "who looks at nothing tells them not apart"
     assert "bold: the best defense" in made.caption
     assert any(note.startswith("= not separable") for note in made.notes)
     assert "**0.200" in render.markdown(made)
