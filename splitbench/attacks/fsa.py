@@ -39,6 +39,8 @@ class FSA(Aligned):
     phases: ClassVar[tuple[str, ...]] = ("encoder_steps", "warm", "steps", "decoder_steps")
 
     steps: Annotated[int, Ge(0)] = 100  # of the CycleGAN
+    # What matching misses is missed twice, there and back: the last third gains .045 on Fashion-MNIST, undefended.
+    warm: Annotated[int, Ge(0)] = 900  # steps of matching moments before; the paper has none
     features: Annotated[int, Ge(1)] = 64  # channels of the adversary's encoder; 32 in the paper's code
     encoder_steps: Annotated[int, Ge(0)] = 100  # of training the autoencoder
     encoder_lr: Annotated[float, Gt(0)] = 3e-3  # of the autoencoder; 2e-4 in the paper's code
