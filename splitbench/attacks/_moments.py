@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 _OFFSETS = ((0, 0), (0, 1), (1, 0))  # places whose channels are correlated with each other
+_PLACES_ENOUGH = 256  # of larger maps, covariances are taken at about so many places, an even grid of them
 # Weight of the mean at each place, which alone tells a feature from its negative: to learn by, and to choose by, where
 # the means of other samples tell less.
 PLACES, PLACES_TO_CHOOSE = 10.0, 1.0
@@ -24,9 +25,11 @@ class Moments:
         mean = maps.mean(0)
         centred = (maps[::every] - mean.mean((1, 2), keepdim=True)).transpose(0, 1)  # (C, N, H, W)
         height, width = mean.shape[1:]
+        apart = max(1, round((height * width / _PLACES_ENOUGH) ** 0.5))
         products = []
         for down, right in _OFFSETS:
-            a, b = centred[:, :, down:, right:], centred[:, :, : height - down, : width - right]
+            a = centred[:, :, down::apart, right::apart]
+            b = centred[:, :, : height - down : apart, : width - right : apart]
             products.append(a.flatten(1) @ b.flatten(1).T / max(a[0].numel(), 1))
         return cls(mean, torch.stack(products))
 
