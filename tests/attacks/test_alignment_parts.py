@@ -102,6 +102,19 @@ def test_moments_tell_a_feature_from_its_negative_and_from_its_neighbour() -> No
     torch.testing.assert_close(own.covariance[0], slow, rtol=1e-4, atol=1e-5)
 
 
+def test_covariances_of_large_maps_are_those_at_a_grid_of_their_places() -> None:
+    maps = torch.randn(6, 3, 33, 40, generator=generator(0, "maps"))  # 1,320 places: every second each way
+    centred = maps - maps.mean((0, 2, 3), keepdim=True)
+    for found, (down, right) in zip(Moments.of(maps).covariance, ((0, 0), (0, 1), (1, 0)), strict=True):
+        pairs = [
+            torch.outer(image[:, i + down, j + right], image[:, i, j])
+            for image in centred
+            for i in range(0, 33 - down, 2)
+            for j in range(0, 40 - right, 2)
+        ]
+        torch.testing.assert_close(found, torch.stack(pairs).mean(0), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("smashed", "image"),
     [((8, 14, 14), (1, 28, 28)), ((5, 7, 7), (3, 32, 32)), ((17, 6), (3, 16, 16)), ((12,), (1, 9, 9))],
