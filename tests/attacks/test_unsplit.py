@@ -58,7 +58,7 @@ def test_a_clone_for_each_image_equals_the_loop_over_images(settings: dict[str, 
     attack = UnSplit(outer=3, inner=5, clones="each", starts=1, **settings)
     with scene(small, ThreatModel(architecture=True), targets=3) as made:
         seed = int(torch.randint(2**62, (), generator=generator(0)))
-        with seeded(seed, "unsplit"):
+        with seeded(seed, "unsplit", 0):
             clones = [small().eval() for _ in range(3)]
         slow = one_at_a_time(made.view, attack, clones)
         fast = attack.run(made.view, generator(0)).inputs
@@ -71,8 +71,7 @@ def test_of_several_starts_the_best_explained_goes_on(clones: Literal["shared", 
     """With a race as long as the attack, what goes on is what is returned."""
     alone = UnSplit(outer=4, inner=5, clones=clones, starts=1)
     with scene(small, ThreatModel(architecture=True), targets=3) as made:
-        with seeded(int(torch.randint(2**62, (), generator=generator(0))), "unsplit"):
-            begun = [alone._begin(made.view) for _ in range(3)]
+        begun = replace(alone, starts=3)._begin(made.view, generator(0))
         for attempt in begun:
             for _ in range(4):
                 alone._round(attempt, made.view, generator(0))
@@ -83,6 +82,15 @@ def test_of_several_starts_the_best_explained_goes_on(clones: Literal["shared", 
     for image, start in enumerate(best.tolist()):
         assert torch.equal(found[image], begun[start].guess[image])
     assert replace(alone, starts=3, race=0.5).iterations == 2 * 5 * (4 + 2 * 2)
+
+
+@pytest.mark.parametrize("clones", ["shared", "each"])
+def test_every_second_start_is_the_opposite_of_the_one_before(clones: Literal["shared", "each"]) -> None:
+    with scene(small, ThreatModel(architecture=True), targets=3) as made:
+        one, other, third = UnSplit(starts=3, clones=clones)._begin(made.view, generator(0))
+    assert torch.equal(other.weights[0], -one.weights[0])
+    assert all(torch.equal(a, b) for a, b in zip(one.weights[1:], other.weights[1:], strict=True))
+    assert not torch.equal(third.weights[0].abs(), one.weights[0].abs())
 
 
 def test_a_guess_stays_among_pixels_and_shrinking_it_does_not_lessen_its_variation() -> None:
