@@ -77,9 +77,9 @@ class UnSplit(Attack):
     bounded: bool = True  # the guess stays between 0 and 1, as pixels do
     relative: bool = True  # errors and variation count relative to variances: shrinking either does not lessen them
     clones: Literal["shared", "each"] = "shared"  # one clone for all images, or one for each
-    starts: Annotated[int, Ge(1)] = 2  # attempts with other clones, of which the best explained goes on
-    # Negatives are explained as well in the end. What is right leads by most when two fifths of the rounds are over.
-    race: Annotated[float, Gt(0), Le(1)] = 0.4  # the share of the rounds after which it is chosen
+    starts: Annotated[int, Ge(1)] = 4  # attempts with other clones, of which the best explained goes on
+    # Negatives and other mistakes are explained as well in the end: what is right leads only at first.
+    race: Annotated[float, Gt(0), Le(1)] = 0.25  # the share of the rounds after which it is chosen
     draws: Annotated[int, Ge(1)] = 1  # of a random defense that is imagined, averaged in every step
     patience: Annotated[int, Ge(0)] = 0  # rounds without any image explained better, after which it stops; 0: never
 
