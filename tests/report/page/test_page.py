@@ -229,8 +229,11 @@ def test_the_gallery_can_be_short_and_says_what_it_leaves_out(store: Path) -> No
 
 def test_the_committed_results_make_a_page() -> None:
     made = report(RESULTS)
-    assert made.rows == len(Store(RESULTS).outcomes()[0])
-    assert "No defense was tried here" in made.html
+    outcomes, _ = Store(RESULTS).outcomes()
+    assert made.rows == len(outcomes)
+    assert "No defense was tried here" not in made.html
+    for name in {o.defense for o in outcomes} - {"none"}:
+        assert name in made.html
 
 
 PROBE = """
