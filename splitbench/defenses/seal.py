@@ -15,7 +15,7 @@ from splitbench.core.wire import Message
 from splitbench.core.zigzag import OneFor, dropped
 from splitbench.defenses._periodic import Over, Periodic, basis, named, secret
 
-_SOON_MADE = 256  # rows of a basis
+_SOON_MADE = 256  # rows of the largest basis that is made only to see whether there is one
 
 
 @dataclass(frozen=True)
