@@ -201,14 +201,7 @@ def run(
     """All cells of a recipe, or of one that was checked: train, attack, score. What the store has is not done again."""
     found = (recipe if isinstance(recipe, Plan) else check(recipe, scale=scale, store=store)).recipe
     place = Store(store).open_for_writing()
-    document = {
-        "title": found.title,
-        "table": dict(found.table),
-        "paper": dict(found.paper),
-        "seeds": sorted({cell.run.seed for cell in found.cells}),
-        "cells": [cell.key for cell in found.cells],
-    }
-    place.put_plan(found.name, found.scale, document)
+    place.put_plan(found.name, found.scale, found.plan())
     finished = run_cells(found.cells, place, found.metrics, done)
     return [f.outcome for f in finished]
 

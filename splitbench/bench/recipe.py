@@ -83,6 +83,20 @@ class Recipe:
         unique = tuple({cell.key: cell for cell in cells}.values())
         return cls(name, merged["title"], scale, unique, metrics, merged["table"], merged["paper"])
 
+    def plan(self) -> dict[str, Any]:
+        """As the store remembers it: the keys of the cells, and the seeds that each is planned with."""
+        alike = [dataclasses.replace(cell, run=dataclasses.replace(cell.run, seed=0)).key for cell in self.cells]
+        seeds: dict[str, list[int]] = {}
+        for key, cell in zip(alike, self.cells, strict=True):
+            seeds.setdefault(key, []).append(cell.run.seed)
+        return {
+            "title": self.title,
+            "table": dict(self.table),
+            "paper": dict(self.paper),
+            "cells": [cell.key for cell in self.cells],
+            "seeds": [seeds[key] for key in alike],
+        }
+
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Later wins; the blocks of a recipe are merged setting by setting, everything else is replaced."""

@@ -18,7 +18,7 @@ from splitbench.core import registry
 from splitbench.core.errors import SplitbenchError, nearest
 from splitbench.report.bootstrap import FEWEST, Difference, difference
 from splitbench.report.damage import damage_notes
-from splitbench.report.measured import Measured, Rows
+from splitbench.report.measured import Measured, Rows, planned_seeds
 
 Verdict = Literal["holds", "fails", "not separable", "uncalibrated", "not run"]
 # What one question says of the whole claim, the first that occurs.
@@ -89,8 +89,7 @@ def claims(
         further = [read.setdefault(name, read.get(name) or load(name)) for name in paper.also]
         plans = [plan for p in (paper, *further) if (plan := place.plan(p.recipe, scale))]
         wanted = {key for plan in plans for key in plan["cells"]}
-        seeds = plans[0].get("seeds", ()) if plans else ()
-        rows = Rows([o for o in outcomes if o.key in wanted], outcomes, seeds)
+        rows = Rows([o for o in outcomes if o.key in wanted], outcomes, planned_seeds(*plans))
         scored += [replace(s, scale=scale) for s in judge(paper, rows, further)]
     return scored, notes
 

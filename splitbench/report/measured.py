@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from splitbench.bench.axis import FIXED, plain
@@ -66,13 +67,24 @@ def coordinates(outcome: Outcome) -> dict[str, str]:
     return {axis: plain(value) for axis, value in at.items()}
 
 
+def planned_seeds(*plans: Mapping[str, Any]) -> dict[str, Sequence[int]]:
+    """The seeds each cell is planned with, by its key: in the first of several plans that has it."""
+    found: dict[str, Sequence[int]] = {}
+    for plan in reversed(plans):
+        seeds = plan.get("seeds", ())
+        if all(isinstance(seed, int) for seed in seeds):  # a plan from before cells had seeds of their own
+            seeds = [seeds] * len(plan["cells"])
+        found |= zip(plan["cells"], seeds, strict=True)
+    return found
+
+
 class Rows:
     """The rows of a recipe, found by where they stand."""
 
-    def __init__(self, outcomes: Sequence[Outcome], everything: Iterable[Outcome], seeds: Sequence[int] = (),
-                 gap: str = "not run") -> None:  # fmt: skip
+    def __init__(self, outcomes: Sequence[Outcome], everything: Iterable[Outcome],
+                 seeds: Mapping[str, Sequence[int]] = MappingProxyType({}), gap: str = "not run") -> None:  # fmt: skip
         self.by_key = {o.key: o for o in everything}
-        self.seeds = tuple(seeds)  # that were planned
+        self.seeds = seeds  # that were planned, by the key of each outcome
         self.gap = gap  # what is said where there is nothing
         self._at = [(coordinates(o), o) for o in outcomes]
         self._indexes: dict[tuple[str, ...], dict[tuple[str, ...], list[Outcome]]] = {}
@@ -120,7 +132,7 @@ class Rows:
         if missing := [o for o in found if o.status != "done"]:
             # One seed that failed breaks the mean: it must not become the mean of the survivors.
             return without(f"{missing[0].status}: {missing[0].reason}")
-        if absent := sorted(set(self.seeds) - {o.seed for o in found}):
+        if absent := sorted({seed for o in found for seed in self.seeds.get(o.key, ())} - {o.seed for o in found}):
             return without(f"not run: seed {', '.join(map(str, absent))}")
         if other := settings_apart(found):
             return without(f"ambiguous: rows that differ in {other}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from splitbench.bench.outcome import Outcome
 from splitbench.bench.paper import Paper
+from splitbench.report.interval import over
 
 if TYPE_CHECKING:
     from splitbench.report.paper_table import Side, Value
@@ -59,10 +60,7 @@ def caption_of(paper: Paper, shown: Sequence[Value], scale: str, side: Side, own
     halves = [v for v in shown if v.half is not None and v.ours is not None]
     interval = ""
     if halves:
-        seeds = {len(v.ours.seeds or ()) for v in halves if v.ours}
-        n = max(v.ours.n for v in halves if v.ours)
-        over = f"{max(seeds)} seeds" if max(seeds) > 1 else f"{n} images, one seed"
-        interval = f" ± 95 % over {over}"
+        interval = f" ± 95 % over {over((len(v.ours.seeds or ()), v.ours.n) for v in halves if v.ours)}"
     best = "the attack that recovers most" if paper.best.get("along") == "attack" else "the best"
     bold = f" · bold: {best}" if any(v.mark == "best" for v in shown) else ""
     theirs = "" if side == "ours" else " · in brackets the paper's"

@@ -21,7 +21,7 @@ from splitbench.report.best import marks
 from splitbench.report.damage import damage_notes
 from splitbench.report.interval import half_width
 from splitbench.report.ladder import falls
-from splitbench.report.measured import UTILITY, Measured, Rows
+from splitbench.report.measured import UTILITY, Measured, Rows, planned_seeds
 from splitbench.report.paper_notes import NOT_PLANNED, NOT_RUN, caption_of, metrics_of, notes_of
 from splitbench.report.sheet import Sheet, Shown
 from splitbench.report.table import not_run
@@ -144,7 +144,7 @@ def paper_table(
     own = [o for o in everything if o.key in wanted]
     order = {key: i for i, key in enumerate(plan["cells"])}
     gap = NOT_RUN if len(own) < len(wanted) else NOT_PLANNED
-    rows = Rows(sorted(own, key=lambda o: order[o.key]), everything, plan.get("seeds", ()), gap)
+    rows = Rows(sorted(own, key=lambda o: order[o.key]), everything, planned_seeds(plan), gap)
     notes = damage_notes(place, damaged, own)
     if len(own) < len(wanted):
         notes.append(f"{len(wanted) - len(own)} of {len(wanted)} cells are not run yet")

@@ -16,6 +16,7 @@ from splitbench.core.threat import KNOWLEDGE
 from splitbench.report.best import marks
 from splitbench.report.damage import damage_notes
 from splitbench.report.entry import Beside, Entry, entry_of, worst_case
+from splitbench.report.interval import over
 from splitbench.report.ladder import falls
 from splitbench.report.paper_notes import TIE
 from splitbench.report.place import AXES, Placed, placed
@@ -242,5 +243,4 @@ def _interval_caption(entries: object) -> str:
     shown = [e for e in entries if e.half is not None]  # type: ignore[attr-defined]
     if not shown:
         return ""
-    over = f"{shown[0].seeds} seeds" if shown[0].seeds > 1 else f"{max(e.n for e in shown)} images, one seed"
-    return f" · ± 95 % over {over}"
+    return f" · ± 95 % over {over((e.seeds, e.n) for e in shown)}"

@@ -25,6 +25,16 @@ def load(tmp_path: Path, text: str, scale: str = "desk") -> Recipe:
     return Recipe.load(path, scale)
 
 
+def test_a_plan_knows_the_seeds_of_each_cell(tmp_path: Path) -> None:
+    recipe = load(tmp_path, BASE + "cases:\n  - {seeds: [0, 3]}\n  - {cut: pool1}\n")
+    plan = recipe.plan()
+    assert plan["cells"] == [cell.key for cell in recipe.cells]
+    expected = [[0, 3] if cell.run.cut != "pool1" else [0] for cell in recipe.cells]
+    assert plan["seeds"] == expected
+    assert [0] in expected
+    assert [0, 3] in expected
+
+
 def test_there_are_recipes() -> None:
     assert "quickstart" in recipes.names()
 

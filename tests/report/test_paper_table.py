@@ -143,6 +143,22 @@ def test_a_seed_that_is_not_run_breaks_the_mean(tmp_path: Path) -> None:
     assert any("not run: seed 1" in note for note in made.notes)
 
 
+def test_cells_may_be_planned_with_seeds_of_their_own(tmp_path: Path) -> None:
+    rows = Rows(tmp_path)
+    for seed in (0, 1):
+        rows.attack("fsha", values(0.1, seed), seed=seed, **SEAL)
+    rows.attack("fsha", values(0.2, 2), dataset="mnist", **SEAL)
+    rows.attack("fsha", values(0.3, 3), dataset="fashion_mnist", **SEAL)
+    rows.plan("seal/table2", seeds=[[0, 1], [0, 1], [0], [0, 2]])
+    made = paper_table("seal/table2", store=tmp_path, metric="ssim", side="ours")
+    several, one, lacking, never = cells(made, "FSHA")
+    assert several.startswith("10.0")
+    assert one.startswith("20.0")
+    assert (lacking, never) == ("not run", "–")
+    assert any("not run: seed 2 (FSHA FMNIST" in note for note in made.notes)
+    assert f"± 95 % over 2 seeds, over {len(values(0.2, 2))} images where one was run" in made.caption
+
+
 def test_floors_bounds_and_other_data_sets_stand_below_and_beside(tmp_path: Path) -> None:
     rows = Rows(tmp_path)
     rows.attack("fsha", 0.3, **SEAL)
