@@ -17,8 +17,8 @@ from splitbench.edge.words import duration, energy, size
 _UNITS = {
     "memory": {"kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "b": 1},
     "traffic": {"kb": 1e3, "mb": 1e6, "gb": 1e9, "b": 1},
-    "step": {"s": 1, "ms": 1e-3, "min": 60},
-    "round": {"s": 1, "ms": 1e-3, "min": 60, "h": 3600},
+    "step": {"s": 1, "ms": 1e-3, "us": 1e-6, "min": 60},
+    "round": {"s": 1, "ms": 1e-3, "us": 1e-6, "min": 60, "h": 3600},
     "energy": {"j": 1, "mj": 1e-3, "kj": 1e3},
     "uplink": {"bit/s": 1, "kbit/s": 1e3, "mbit/s": 1e6, "gbit/s": 1e9},
     "downlink": {"bit/s": 1, "kbit/s": 1e3, "mbit/s": 1e6, "gbit/s": 1e9},
@@ -51,7 +51,8 @@ def parse(text: str) -> Budget:
         amount = re.fullmatch(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*([A-Za-z/]+)", value)
         unit = _UNITS[name].get(amount[2].lower()) if amount else None
         if amount is None or unit is None or float(amount[1]) <= 0:
-            mistakes.append(Mistake(f"budget.{name}", f"expected an amount such as {_EXAMPLES[name]}, got '{value}'"))
+            said = f"expected an amount such as {_EXAMPLES[name]}, got '{value}'; units: {', '.join(_UNITS[name])}"
+            mistakes.append(Mistake(f"budget.{name}", said))
             continue
         found[name] = float(amount[1]) * unit
     if not mistakes and not set(found) - set(LINKS):

@@ -29,11 +29,13 @@ def test_a_budget_is_read_with_its_units() -> None:
     budget = parse("memory=2GB, step=250ms,uplink=10Mbit/s")
     assert budget.limits == {"memory": 2e9, "step": 0.25}
     assert budget.on(load("rpi4")).uplink.value == 10e6
+    assert parse("step=20us").limits["step"] == pytest.approx(2e-5)
     with pytest.raises(SplitbenchError) as caught:
         parse("memry=2GB,step=1,energy=-3J,uplink=10")
     text = str(caught.value)
     assert "did you mean 'memory'" in text
     assert text.count("expected an amount such as") == 3
+    assert "got '1'; units: s, ms, us, min" in text
     with pytest.raises(SplitbenchError, match="a link is no limit"):
         parse("uplink=10Mbit/s")
 
