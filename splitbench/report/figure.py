@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,15 +77,22 @@ def figure(
 
 def _panel(store: Store, outcomes: Sequence[Outcome], count: int, problems: list[str]) -> Panel | None:
     rows, originals = [], None
+    names = Counter(_name(o) for o in outcomes)
     for o in outcomes:
         recovered = recovered_of(store, o, problems)
         originals = originals_of(store, o, problems) if originals is None else originals
         if recovered is not None:
-            rows.append(Row(o.attack, recovered[:count], o.ranked.get("ssim", float("nan"))))
+            label = _name(o) if names[_name(o)] == 1 else o.attack
+            rows.append(Row(label, recovered[:count], o.ranked.get("ssim", float("nan"))))
     if originals is None or not rows:
         return None
     one = outcomes[0]
     return Panel(f"{one.dataset} · {one.defense}{KNOWN[one.knowledge]}", originals[:count], tuple(rows))
+
+
+def _name(outcome: Outcome) -> str:
+    """Of the attack, without its settings: those are in the recipe, and would take the room of images."""
+    return str(outcome.cell.get("attack", {}).get("name", outcome.attack))
 
 
 def draw(path: Path, panels: Sequence[Panel], title: str) -> None:
@@ -101,7 +109,7 @@ def draw(path: Path, panels: Sequence[Panel], title: str) -> None:
         sheet = Figure(figsize=size, layout="constrained")
         grid = sheet.subplots(down, across, squeeze=False)
         for axes, panel in zip(grid.flat, panels, strict=False):
-            _show(axes, panel)
+            _show(axes, panel, int(13 * 0.62 * shown))
         for axes in grid.flat[len(panels) :]:
             axes.set_axis_off()
         if title:
@@ -111,11 +119,11 @@ def draw(path: Path, panels: Sequence[Panel], title: str) -> None:
         write(sheet, path)
 
 
-def _show(axes: Axes, panel: Panel) -> None:
+def _show(axes: Axes, panel: Panel, letters: int) -> None:
     height = panel.originals.shape[1] + GAP
     mosaic = np.concatenate([_strip(images) for images in (panel.originals, *(row.images for row in panel.rows))])
     axes.imshow(mosaic[:-GAP], interpolation="nearest")
-    axes.set_title(panel.title)
+    axes.set_title(textwrap.fill(panel.title, max(letters, 16)))
     names = ["original", *(f"{row.attack}  {row.ssim:.3f}" for row in panel.rows)]
     axes.set_yticks([height * (i + 0.5) - GAP for i in range(len(names))], names)
     axes.set_xticks([])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,21 @@ def test_defended_runs_make_panels_of_the_stored_images(rows: Rows) -> None:
     np.testing.assert_allclose(panels[0].originals, bytes_of(TRUTH), atol=1)
     np.testing.assert_allclose(panels[1].rows[0].images, bytes_of(TRUTH.flip(0)), atol=1)
     assert panels[0].rows[0].ssim == pytest.approx(0.5)
+
+
+def test_settings_are_told_only_where_a_panel_has_an_attack_twice(rows: Rows) -> None:
+    [one] = [
+        o for o in rows.store.outcomes()[0] if o.attack == "fora" and o.defense != "none" and o.knowledge == "none"
+    ]
+    longer = replace(one, key=f"{one.key}-longer", attack="fora(steps=900)")
+    rows.store.put(replace(one, attack="fora(steps=100)"))
+    assert [row.attack for row in figure("own/figure", store=rows.store.path)[0][0].rows] == ["fora", "unsplit"]
+    rows.store.put(longer)
+    runfolder.save_recovered(rows.store, longer.run, longer.key, {"inputs": TRUTH}, TRUTH)
+    rows.keys.append(longer.key)
+    rows.plan("own/figure")
+    names = [row.attack for row in figure("own/figure", store=rows.store.path)[0][0].rows]
+    assert names == ["fora(steps=100)", "unsplit", "fora(steps=900)"]
 
 
 @pytest.mark.parametrize("kind", ["png", "svg"])
