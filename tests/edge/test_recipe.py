@@ -13,6 +13,7 @@ from splitbench.core.errors import SplitbenchError
 from splitbench.edge.recipe import ProfileRecipe
 from tests.conftest import Command
 
+RESULTS = Path(__file__).parents[2] / "results" / "seal"
 NAMES = [name for name in recipes.names() if recipes.counts_only(recipes.find(name)[1])]
 
 
@@ -30,6 +31,10 @@ def test_seals_table_4_has_the_papers_parameters(splitbench: Command) -> None:
     assert said.out.count("= paper") == 8  # the paper leaves one number out
     assert "(paper:" not in said.out
     assert "38 603 520" in said.out
+    latex = splitbench("table", "seal/table4", "--format", "latex").out
+    committed = [(RESULTS / f"table4.{ending}").read_text(encoding="utf-8") for ending in ("md", "tex")]
+    assert committed[0].startswith(said.out)
+    assert committed[1] == latex
 
 
 def test_every_mistake_in_a_recipe_of_profiles_is_told_with_its_line(tmp_path: Path) -> None:
