@@ -65,9 +65,9 @@ def test_a_budget_is_answered_with_choices_or_with_the_limit_that_leaves_none(sp
     said = splitbench("profile", *SMALL, *axes, "--budget", "memory=1GB,step=1s,uplink=10Mbit/s")
     assert said.code == 0, said.err
     assert "8 of 8 choices fit" in said.out
-    none = splitbench("profile", *SMALL, *axes, "--budget", "step=1us", "--json")
-    assert none.code == 2
-    none = splitbench("profile", *SMALL, *axes, "--budget", "step=0.001ms,memory=1GB")
+    unknown = splitbench("profile", *SMALL, *axes, "--budget", "step=1ns", "--json")
+    assert unknown.code == 2
+    none = splitbench("profile", *SMALL, *axes, "--budget", "step=1us,memory=1GB")
     assert none.code == 1
     assert "step=1 µs is the tightest limit. The nearest choice is lenet5 cut at" in none.err
 
