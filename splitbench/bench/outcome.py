@@ -73,9 +73,14 @@ class Outcome:
         return at_rung(self.attack, self.knowledge)
 
     @property
+    def attack_name(self) -> str:
+        """Of the attack without its settings; nothing for a training."""
+        return str(self.cell.get("attack", {}).get("name", ""))
+
+    @property
     def role(self) -> str:
         """An attack, a floor or a bound, as its class declares in its source."""
-        return str(registry.declared("attacks", self.cell.get("attack", {}).get("name", ""), "role"))
+        return str(registry.declared("attacks", self.attack_name, "role"))
 
     @property
     def ranked(self) -> dict[str, float]:

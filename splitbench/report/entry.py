@@ -70,7 +70,7 @@ def entry_of(outcomes: Sequence[Outcome], metric: str, beside: Beside) -> Entry:
     seeds = {o.seed: Seed.of(s, o.samples, o.key) for o, s in zip(outcomes, present, strict=True)}
     return Entry(float(means.mean()), half_width(values), n, len(present), doubt=doubt, ladder=ladder, without=without,
                  keys=keys, measured=Measured(metric, outcomes[0].dataset, seeds, keys=keys),
-                 attack=outcomes[0].cell.get("attack", {}).get("name", ""))  # fmt: skip
+                 attack=outcomes[0].attack_name)  # fmt: skip
 
 
 def worst_case(runs: Sequence[Sequence[Placed]], names: Sequence[str], metric: str, beside: Beside) -> Entry:

@@ -77,22 +77,18 @@ def figure(
 
 def _panel(store: Store, outcomes: Sequence[Outcome], count: int, problems: list[str]) -> Panel | None:
     rows, originals = [], None
-    names = Counter(_name(o) for o in outcomes)
+    names = Counter(o.attack_name for o in outcomes)
     for o in outcomes:
         recovered = recovered_of(store, o, problems)
         originals = originals_of(store, o, problems) if originals is None else originals
         if recovered is not None:
-            label = _name(o) if names[_name(o)] == 1 else o.attack
+            # Settings are in the recipe, and would take the room of images.
+            label = o.attack_name if names[o.attack_name] == 1 else o.attack
             rows.append(Row(label, recovered[:count], o.ranked.get("ssim", float("nan"))))
     if originals is None or not rows:
         return None
     one = outcomes[0]
     return Panel(f"{one.dataset} · {one.defense}{KNOWN[one.knowledge]}", originals[:count], tuple(rows))
-
-
-def _name(outcome: Outcome) -> str:
-    """Of the attack, without its settings: those are in the recipe, and would take the room of images."""
-    return str(outcome.cell.get("attack", {}).get("name", outcome.attack))
 
 
 def draw(path: Path, panels: Sequence[Panel], title: str) -> None:

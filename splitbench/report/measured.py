@@ -61,7 +61,7 @@ def coordinates(outcome: Outcome) -> dict[str, str]:
     at |= {
         "defense": "+".join(d["name"] for d in defenses) or "none",
         "protected": (outcome.clients if protected is None else protected) if defenses else 0,
-        "attack": outcome.cell.get("attack", {}).get("name", ""),
+        "attack": outcome.attack_name,
         "knowledge": outcome.knowledge,
     }
     return {axis: plain(value) for axis, value in at.items()}

@@ -192,7 +192,7 @@ def _finite(score: Score | None) -> float | None:
 def _floor(rows: Gathered, outcome: Outcome) -> float | None:
     """The mean image of the same run, from as many auxiliary images if it was run so."""
     threat = outcome.cell.get("threat", {})
-    floors = [o for o in rows.attacks_on.get(outcome.run, ()) if o.cell.get("attack", {}).get("name") == "mean_image"]
+    floors = [o for o in rows.attacks_on.get(outcome.run, ()) if o.attack_name == "mean_image"]
     alike = [o for o in floors if o.cell.get("threat", {}).get("auxiliary") == threat.get("auxiliary")]
     return max((v for o in alike or floors if (v := score(o)) is not None), default=None)
 
