@@ -38,6 +38,7 @@ class SDAR(Aligned):
 
     needs: ClassVar[ThreatModel] = ThreatModel(architecture=True, auxiliary=2)
 
+    warm: Annotated[int, Ge(0)] = 900  # steps of matching moments before; the paper has none
     steps: Annotated[int, Ge(0)] = 60  # of simulator and feature discriminator; 20,000 in the paper
     lr: Annotated[float, Gt(0)] = 1e-3  # of the simulator
     feature_weight: Annotated[float, Ge(0)] = 0.02  # of fooling the feature discriminator

@@ -33,6 +33,11 @@ class Defense(Component):
     mixes: ClassVar[bool] = False
     """Whether a mixer stands between clients and server; only then is `mix` called."""
 
+    @property
+    def disguises(self) -> bool:
+        """Whether what leaves a client is not what its layers made."""
+        return type(self).outgoing is not Defense.outgoing
+
     def protects(self, index: int) -> bool:
         """Whether client `index` uses it."""
         return True
@@ -107,6 +112,10 @@ class Composed(Defense):
     @property
     def mixes(self) -> bool:  # type: ignore[override]
         return any(part.mixes for part in self.parts)
+
+    @property
+    def disguises(self) -> bool:
+        return any(part.disguises for part in self.parts)
 
     def protects(self, index: int) -> bool:
         return self.clients is None or index < self.clients

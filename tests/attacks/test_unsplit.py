@@ -88,9 +88,9 @@ def test_of_several_starts_the_best_explained_goes_on(clones: Literal["shared", 
 def test_every_second_start_is_the_opposite_of_the_one_before(clones: Literal["shared", "each"]) -> None:
     with scene(small, ThreatModel(architecture=True), targets=3) as made:
         one, other, third = UnSplit(starts=3, clones=clones)._begin(made.view, generator(0))
-    assert torch.equal(other.weights[0], -one.weights[0])
-    assert all(torch.equal(a, b) for a, b in zip(one.weights[1:], other.weights[1:], strict=True))
-    assert not torch.equal(third.weights[0].abs(), one.weights[0].abs())
+    assert torch.equal(other.clone.weights[0], -one.clone.weights[0])
+    assert all(torch.equal(a, b) for a, b in zip(one.clone.weights[1:], other.clone.weights[1:], strict=True))
+    assert not torch.equal(third.clone.weights[0].abs(), one.clone.weights[0].abs())
 
 
 def test_a_guess_stays_among_pixels_and_shrinking_it_does_not_lessen_its_variation() -> None:
