@@ -44,13 +44,18 @@ class LinearClone:
         same = sent.shape == made.shape and torch.allclose(sent, made, rtol=1e-4, atol=1e-5)
         return found if same else None
 
+    @staticmethod
+    def small(shape: tuple[int, ...]) -> bool:
+        """Whether a step on images of this shape is a product with one matrix."""
+        return math.prod(shape) <= _SMALL
+
     def of_images(self, targets: Tensor, shape: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
         """The mean squared error (N,) as a function of the images, for the weights as they are now."""
         with torch.no_grad():
             weight, bias = self._affine()
             wanted = targets - bias[:, None, None]
             size = wanted[0].numel()
-            if math.prod(shape) <= _SMALL:
+            if self.small(shape):
                 pairs = self._pairs(weight, shape)
                 pull = self._back(wanted, weight, shape).flatten(1)
                 rest = wanted.flatten(1).square().sum(1)
@@ -64,7 +69,7 @@ class LinearClone:
             beside = F.conv2d(x, weight, None, *self._how).sub_(wanted)
             return torch.linalg.vector_norm(beside.flatten(1), dim=1).square(), self._back(beside, weight, shape)
 
-        squares = few if math.prod(shape) <= _SMALL else many
+        squares = few if self.small(shape) else many
 
         def errors(x: Tensor) -> Tensor:
             with torch.no_grad():

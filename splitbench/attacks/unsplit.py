@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
@@ -22,6 +23,7 @@ from splitbench.attacks._tv import total_variation
 from splitbench.core.attack import Attack
 from splitbench.core.progress import show, steps
 from splitbench.core.randomness import seeded
+from splitbench.core.threads import one_thread
 from splitbench.core.threat import ThreatModel
 from splitbench.core.view import Recovered, View
 
@@ -143,6 +145,11 @@ class UnSplit(Attack):
 
     def _round(self, attempt: _Attempt, view: View, generator: Generator) -> None:
         """Input steps, then clone steps."""
+        linear = None if view.imagines else attempt.clone.linear
+        with one_thread() if linear and linear.small(view.shape) else nullcontext():
+            self._steps(attempt, linear, view, generator)
+
+    def _steps(self, attempt: _Attempt, linear: LinearClone | None, view: View, generator: Generator) -> None:
         guess, clone = attempt.guess, attempt.clone
         spread = view.targets.var().clamp_min(1e-12) if self.relative else 1.0
 
@@ -152,7 +159,6 @@ class UnSplit(Attack):
             drawn = [_distances(view.imagine(features, generator), view.targets) for _ in range(self.draws)]
             return torch.stack(drawn).mean(0) if len(drawn) > 1 else drawn[0]
 
-        linear = clone.linear if not view.imagines else None
         errors = linear.of_images(view.targets, view.shape) if linear else passing
         for _ in range(self.inner):
             error = errors(guess) / spread
