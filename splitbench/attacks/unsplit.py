@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
@@ -91,6 +91,10 @@ class UnSplit(Attack):
     # Negatives are explained late, but then sooner than what is right: that leads after 4 of 20 rounds, not after 6.
     race: Annotated[float, Gt(0), Le(1)] = 0.2  # the share of the rounds after which it is chosen
     draws: Annotated[int, Ge(1)] = 1  # of a random defense that is imagined, averaged in every step
+    # What SEAL dropped shows in what it sent, to who knows its basis; the clone's own choice, at first, is another.
+    given: bool = (
+        True  # the defense that is imagined does what it did to the targets; false: as to the clone's features
+    )
     patience: Annotated[int, Ge(0)] = 0  # rounds without any image explained better, after which it stops; 0: never
 
     @property
@@ -102,6 +106,8 @@ class UnSplit(Attack):
         return 2 * self.inner * (self.outer + (self.starts - 1) * self.racing)
 
     def run(self, view: View, generator: Generator) -> Recovered:
+        if self.given:
+            view = replace(view, defense=view.defense.given(view.targets))
         begun = self._begin(view, generator)
         for which, attempt in enumerate(begun):
             for _ in steps(f"start {which + 1}", self.racing):

@@ -58,6 +58,10 @@ class Defense(Component):
         """The same with another secret: that of a client which one who knows the kind has made for itself."""
         return self
 
+    def given(self, sent: Tensor) -> Defense:
+        """The same as it was for the samples of which this was sent, as far as an adversary can read that off it."""
+        return self
+
     def merge(self, rounds: Tensor) -> Tensor:
         """What an adversary that imagines this makes of the same samples sent several times (R, N, ...).
 
@@ -129,6 +133,10 @@ class Composed(Defense):
 
     def shadow(self, generator: Generator) -> Defense:
         return Composed(tuple(part.shadow(generator) for part in self.parts), self.clients)
+
+    def given(self, sent: Tensor) -> Defense:
+        # What was sent is what the last one made.
+        return Composed((*self.parts[:-1], *(part.given(sent) for part in self.parts[-1:])), self.clients)
 
     def merge(self, rounds: Tensor) -> Tensor:
         # What undoes one defense is not known to undo several: then the mean, as for any.

@@ -14,6 +14,7 @@ from torch import Tensor
 OneFor = Literal["map", "image", "batch"]
 
 _HEAD = 64  # coefficients in which most maps have reached their share; the rest are looked at once more
+_ROUNDING = 1e-4  # of a map's norm: a coefficient below is what single precision leaves of none
 _TABLED = 2048  # places of a matrix for which every mask there can be is kept, in four megabytes
 
 
@@ -53,6 +54,17 @@ def dropped(spectrum: Tensor, omega: float, one_for: OneFor = "map") -> Tensor:
     else:
         beyond = rank(height, width).to(flat.device) >= length[..., None]
     return beyond.view(*length.shape, height, width)
+
+
+@torch.no_grad()
+def behind_the_last(spectrum: Tensor) -> Tensor:
+    """Where maps (..., H, W) that were cut off lie behind their last coefficient; rounding is not taken for one."""
+    height, width = spectrum.shape[-2:]
+    flat = spectrum.flatten(-2)[..., order(height, width).to(spectrum.device)]
+    anything = flat.abs() > _ROUNDING * torch.linalg.vector_norm(flat, dim=-1, keepdim=True)
+    length = (anything * torch.arange(1, height * width + 1, device=flat.device)).amax(-1)
+    beyond: Tensor = rank(height, width).to(flat.device) >= length[..., None]
+    return beyond.view_as(spectrum)
 
 
 def _lengths(flat: Tensor, walk: Tensor, omega: float, one_for: OneFor) -> Tensor:

@@ -12,7 +12,7 @@ from splitbench.core.errors import CellError
 from splitbench.core.randomness import generator as seeded_generator
 from splitbench.core.threat import Knowledge
 from splitbench.core.wire import Message
-from splitbench.core.zigzag import OneFor, dropped
+from splitbench.core.zigzag import OneFor, behind_the_last, dropped
 from splitbench.defenses._periodic import Over, Periodic, basis, named, secret
 
 _SOON_MADE = 256  # rows of the largest basis that is made only to see whether there is one
@@ -50,6 +50,14 @@ class SEAL(Defense):
 
     def shadow(self, generator: Generator) -> Defense:
         return replace(self, function="secret", key=int(torch.randint(2**62, (), generator=generator)))
+
+    def given(self, sent: Tensor) -> Defense:
+        """Of what was sent, every coefficient behind the last that is anything was dropped, and no other."""
+        if self.indices == "before" or sent.dim() != 4:
+            return self
+        down, across = self._bases_like(sent, 0)
+        beyond = behind_the_last(down @ sent @ across.T)
+        return _Projection(down, across, beyond) if bool(beyond.any()) else Defense()
 
     def outgoing(self, message: Message, generator: Generator | None) -> Message:
         z = message.tensor
@@ -106,6 +114,19 @@ class SEAL(Defense):
         signal = noise(height, width, dtype=torch.float64, generator=draws)
         down, across = self.bases(client, height, width)
         return dropped(down.T @ signal @ across, self.omega).to(spectrum.device)
+
+
+@dataclass(frozen=True)
+class _Projection(Defense):
+    """SEAL with coefficients that are dropped for good, sample by sample."""
+
+    down: Tensor
+    across: Tensor
+    beyond: Tensor
+
+    def outgoing(self, message: Message, generator: Generator | None) -> Message:
+        kept = (self.down @ message.tensor @ self.across.T).masked_fill_(self.beyond, 0)
+        return message.carrying(self.down.T @ kept @ self.across)
 
 
 def _channels_last(maps: Tensor) -> Tensor:

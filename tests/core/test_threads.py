@@ -13,9 +13,8 @@ def test_threads_are_given_back_whatever_happens(before: int) -> None:
     usual = torch.get_num_threads()
     torch.set_num_threads(before)
     try:
-        with pytest.raises(RuntimeError, match="on the way"), one_thread():
-            assert torch.get_num_threads() == 1
-            raise RuntimeError("on the way")
+        with pytest.raises(ZeroDivisionError), one_thread():
+            print(1 // (torch.get_num_threads() - 1))
         assert torch.get_num_threads() == before
     finally:
         torch.set_num_threads(usual)

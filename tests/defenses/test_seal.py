@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from splitbench.bench.run import run
 from splitbench.bench.store import Store
 from splitbench.bench.train import smash
 from splitbench.core.data import as_input
-from splitbench.core.defense import Composed
+from splitbench.core.defense import Composed, Defense
 from splitbench.core.errors import CellError, SplitbenchError
 from splitbench.core.party import SERVER, client
 from splitbench.core.randomness import generator
@@ -271,6 +272,27 @@ def test_the_rungs_of_knowledge_are_nothing_the_dct_and_the_function_itself() ->
     assert torch.equal(imagined[0], z)
     torch.testing.assert_close(imagined[1], SEAL(function="cos").perturbed(z))
     torch.testing.assert_close(imagined[2], seal.perturbed(z))
+
+
+def test_what_was_dropped_is_read_off_what_was_sent() -> None:
+    z = normal(4, 3, 14, 14, dtype=torch.float32)
+    seal = SEAL(key=3, omega=0.6)
+    sent = seal.perturbed(z)
+    again = seal.given(sent)
+    other = normal(4, 3, 14, 14, dtype=torch.float32, seed=1)
+
+    def through(defense: Defense, x: Tensor) -> Tensor:
+        return defense.outgoing(Message(0, client(0), SERVER, "smashed", 0, x), None).tensor
+
+    torch.testing.assert_close(through(again, z), sent)
+    torch.testing.assert_close(through(again, sent), sent)
+    assert not torch.allclose(through(again, other), seal.perturbed(other)), "not what would be dropped of these"
+    torch.testing.assert_close(through(Composed((Defense(), seal)).given(sent), z), sent)
+    wrong = replace(seal, function="cos").given(sent)
+    torch.testing.assert_close(through(wrong, z), z, rtol=0, atol=1e-2)  # in another basis nothing was dropped
+    assert not SEAL(key=3, omega=1.0).given(z).disguises
+    before = replace(seal, indices="before")
+    assert before.given(sent) is before
 
 
 def test_the_key_comes_from_the_seed_of_a_run_unless_it_is_given(tmp_path: Path) -> None:
