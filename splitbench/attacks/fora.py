@@ -38,6 +38,7 @@ class FORA(Aligned):
     critic_lr: Annotated[float, Gt(0)] = 3e-4  # of the critic
     penalty: Annotated[float, Ge(0)] = 10.0  # weight of the critic's slope; 1000 in the paper's code
     norm: Norm = "flat"  # of the critic's slope: over all features, or over the places of each channel
+    critic_width: Annotated[int, Ge(1)] = 64  # channels of the critic; 256 in the paper
     blocks: Annotated[int, Ge(0)] = 0  # residual blocks of the substitute
 
     def run(self, view: View, generator: Generator) -> Recovered:
