@@ -62,7 +62,8 @@ class UnSplit(Attack):
     the paper's penalties shrink the guess until they are nothing. Here the guess stays in the range of pixels, its
     variation counts relative to its contrast, the error relative to the spread of the smashed data, and the clone
     learns more slowly than the guess; every second start is the opposite of the one before. The paper's objective is
-    `bounded: false, relative: false, lr: 1e-3, clone_lr: 1e-3, tv: 0.1, l2: 1`.
+    `bounded: false, relative: false, lr: 1e-3, clone_lr: 1e-3, tv: 0.1, l2: 1`; SEAL's paper simulates its defense in
+    the clone with `given: false`.
     """
 
     # 2: bounded guesses, relative variation; 3: opposite starts; 4: quadratic forms where the clone is linear
@@ -92,9 +93,7 @@ class UnSplit(Attack):
     race: Annotated[float, Gt(0), Le(1)] = 0.2  # the share of the rounds after which it is chosen
     draws: Annotated[int, Ge(1)] = 1  # of a random defense that is imagined, averaged in every step
     # What SEAL dropped shows in what it sent, to who knows its basis; the clone's own choice, at first, is another.
-    given: bool = (
-        True  # the defense that is imagined does what it did to the targets; false: as to the clone's features
-    )
+    given: bool = True  # an imagined defense drops what it dropped of the targets; false: as of the clone's features
     patience: Annotated[int, Ge(0)] = 0  # rounds without any image explained better, after which it stops; 0: never
 
     @property
