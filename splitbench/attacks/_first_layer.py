@@ -54,6 +54,12 @@ class _Convolution(torch.autograd.Function):
                 )
             )
         if quick:
-            windows = weight.flatten(1).T @ up.flatten(2)  # (N, C k k, places)
-            back[0] = F.fold(windows, x.shape[2:], weight.shape[2:], dilation, padding, stride)
+            back[0] = transposed(up, weight, x.shape[2:], ctx.how)
         return (*back, None)
+
+
+def transposed(up: Tensor, weight: Tensor, size: Any, how: tuple[Any, Any, Any]) -> Tensor:
+    """The way back to images of this size: a matrix product, and a sum over windows."""
+    stride, padding, dilation = how
+    windows = weight.flatten(1).T @ up.flatten(2)  # (N, C k k, places)
+    return F.fold(windows, size, weight.shape[2:], dilation, padding, stride)

@@ -16,6 +16,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from splitbench.attacks._first_layer import transposed
+
+Squares = Callable[[Tensor], tuple[Tensor, Tensor]]  # of images: their squared errors, and half of the slopes
+
 _SMALL = 1024  # values in an image: for larger ones the matrix of all pairs costs more than the convolution
 
 
@@ -54,30 +58,35 @@ class LinearClone:
         with torch.no_grad():
             weight, bias = self._affine()
             wanted = targets - bias[:, None, None]
-            size = wanted[0].numel()
-            if self.small(shape):
-                pairs = self._pairs(weight, shape)
-                pull = self._back(wanted, weight, shape).flatten(1)
-                rest = wanted.flatten(1).square().sum(1)
-
-        def few(x: Tensor) -> tuple[Tensor, Tensor]:
-            x = x.flatten(1)
-            there = x @ pairs
-            return (x * (there - 2 * pull)).sum(1) + rest, there - pull
-
-        def many(x: Tensor) -> tuple[Tensor, Tensor]:
-            beside = F.conv2d(x, weight, None, *self._how).sub_(wanted)
-            return torch.linalg.vector_norm(beside.flatten(1), dim=1).square(), self._back(beside, weight, shape)
-
-        squares = few if self.small(shape) else many
+            squares = (self._paired if self.small(shape) else self._passing)(weight, wanted, shape)
 
         def errors(x: Tensor) -> Tensor:
             with torch.no_grad():
                 value, half = squares(x)
             # The slope is known: what is added is nothing, and has it.
-            return (value + ((x - x.detach()) * 2 * half.view_as(x)).flatten(1).sum(1)) / size
+            return (value + ((x - x.detach()) * 2 * half.view_as(x)).flatten(1).sum(1)) / wanted[0].numel()
 
         return errors
+
+    def _paired(self, weight: Tensor, wanted: Tensor, shape: tuple[int, ...]) -> Squares:
+        pairs = self._pairs(weight, shape)
+        pull = transposed(wanted, weight, shape[1:], self._how).flatten(1)
+        rest = wanted.flatten(1).square().sum(1)
+
+        def squares(x: Tensor) -> tuple[Tensor, Tensor]:
+            x = x.flatten(1)
+            there = x @ pairs
+            return (x * (there - 2 * pull)).sum(1) + rest, there - pull
+
+        return squares
+
+    def _passing(self, weight: Tensor, wanted: Tensor, shape: tuple[int, ...]) -> Squares:
+        def squares(x: Tensor) -> tuple[Tensor, Tensor]:
+            beside = F.conv2d(x, weight, None, *self._how).sub_(wanted)
+            back = transposed(beside, weight, shape[1:], self._how)
+            return torch.linalg.vector_norm(beside.flatten(1), dim=1).square(), back
+
+        return squares
 
     def of_weights(self, x: Tensor, targets: Tensor) -> Callable[[], Tensor]:
         """The mean squared error of all as a function of nothing but the weights, for these images."""
@@ -108,12 +117,6 @@ class LinearClone:
     @property
     def _how(self) -> Any:
         return self.layer.stride, self.layer.padding, self.layer.dilation
-
-    def _back(self, up: Tensor, weight: Tensor, shape: tuple[int, ...]) -> Tensor:
-        """The convolution's transpose: a product and a sum over windows, quicker than libraries take it."""
-        stride, padding, dilation = self._how
-        windows = weight.flatten(1).T @ up.flatten(2)
-        return F.fold(windows, shape[1:], weight.shape[2:], dilation, padding, stride)
 
     def _pairs(self, weight: Tensor, shape: tuple[int, ...]) -> Tensor:
         """(P, P): the transpose after the convolution, as a matrix. Every window adds its own pairs of pixels."""

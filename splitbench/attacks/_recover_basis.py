@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from splitbench.core.randomness import generator
-from splitbench.core.zigzag import OneFor, rank
+from splitbench.core.zigzag import OneFor, reach
 
 _BLANK = 1e-6  # of the largest map's norm: below that there is nothing to see
 _ROUNDING = 3e-7  # of a map's norm: singular values below are what float32 leaves of zero
@@ -93,8 +93,7 @@ def one_for(images: Tensor, bases: Bases) -> OneFor:
 def _prefixes(y: Tensor, bases: Bases) -> tuple[Tensor, Tensor]:
     """How far in the zig-zag each map (..., H, W) of norm one goes, and how many of its coefficients are not zero."""
     there = (bases.down @ y @ bases.across.T).abs() > _KNOWN
-    visited = rank(*y.shape[-2:]).view(y.shape[-2:])
-    return ((visited + 1) * there).amax((-2, -1)), there.sum((-2, -1))
+    return reach(there), there.sum((-2, -1))
 
 
 class _Side:

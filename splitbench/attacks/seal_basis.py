@@ -13,7 +13,7 @@ from splitbench.attacks.fora import FORA
 from splitbench.core.defense import Composed, Defense
 from splitbench.core.view import Recovered, View
 from splitbench.core.wire import Message
-from splitbench.core.zigzag import OneFor, dropped
+from splitbench.core.zigzag import OneFor, dropped, projected
 
 _ENOUGH = 3  # rows of a basis; a few are found by chance where channels are the same for all images
 _PREFIXED = 0.5  # share of the maps that have to be prefixes of the zig-zag in terms of what was found
@@ -70,5 +70,4 @@ class _Sealed(Defense):
     def outgoing(self, message: Message, generator: Generator | None) -> Message:
         x = message.tensor
         down, across = self.bases.down.to(x), self.bases.across.to(x)
-        z = down @ x @ across.T
-        return message.carrying(down.T @ z.masked_fill_(dropped(z.detach(), self.omega, self.mask), 0) @ across)
+        return message.carrying(projected(x, down, across, lambda z: dropped(z, self.omega, self.mask)))

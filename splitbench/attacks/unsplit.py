@@ -150,7 +150,7 @@ class UnSplit(Attack):
 
     def _round(self, attempt: _Attempt, view: View, generator: Generator) -> None:
         """Input steps, then clone steps."""
-        linear = None if view.imagines else attempt.clone.linear
+        linear = None if view.defense.disguises else attempt.clone.linear
         with one_thread() if linear and linear.small(view.shape) else nullcontext():
             self._steps(attempt, linear, view, generator)
 

@@ -76,11 +76,6 @@ class View:
     heard: Sequence[Message] = ()  # what passed during training, after the defense
     defense: Defense = field(default_factory=Defense)  # as the adversary imagines it
 
-    @property
-    def imagines(self) -> bool:
-        """Whether the adversary thinks that anything is done to what a client sends."""
-        return self.defense.disguises
-
     def imagine(self, z: Tensor, generator: Generator | None) -> Tensor:
         """What the adversary's own smashed data would be after the defense it imagines; differentiable.
 

@@ -6,6 +6,7 @@ Here and not beside SEAL, since an adversary that simulates it computes the same
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -48,23 +49,37 @@ def dropped(spectrum: Tensor, omega: float, one_for: OneFor = "map") -> Tensor:
     """
     height, width = spectrum.shape[-2:]
     flat = spectrum.flatten(-2)
-    length = _lengths(flat, order(height, width).to(flat.device), omega, one_for)
-    if height * width <= _TABLED:
-        beyond = _masks(height, width).to(flat.device)[length]
-    else:
-        beyond = rank(height, width).to(flat.device) >= length[..., None]
-    return beyond.view(*length.shape, height, width)
+    return _beyond(_lengths(flat, order(height, width).to(flat.device), omega, one_for), height, width)
 
 
 @torch.no_grad()
 def behind_the_last(spectrum: Tensor) -> Tensor:
     """Where maps (..., H, W) that were cut off lie behind their last coefficient; rounding is not taken for one."""
-    height, width = spectrum.shape[-2:]
-    flat = spectrum.flatten(-2)[..., order(height, width).to(spectrum.device)]
-    anything = flat.abs() > _ROUNDING * torch.linalg.vector_norm(flat, dim=-1, keepdim=True)
-    length = (anything * torch.arange(1, height * width + 1, device=flat.device)).amax(-1)
-    beyond: Tensor = rank(height, width).to(flat.device) >= length[..., None]
-    return beyond.view_as(spectrum)
+    there = spectrum.abs() > _ROUNDING * torch.linalg.vector_norm(spectrum, dim=(-2, -1), keepdim=True)
+    return _beyond(reach(there), *spectrum.shape[-2:])
+
+
+def reach(there: Tensor) -> Tensor:
+    """How far in the zig-zag maps (..., H, W) go: the length of the shortest prefix that has all that is there."""
+    visited = rank(*there.shape[-2:]).view(there.shape[-2:]).to(there.device)
+    return torch.where(there, visited + 1, 0).amax((-2, -1))
+
+
+def projected(x: Tensor, down: Tensor, across: Tensor, beyond: Callable[[Tensor], Tensor]) -> Tensor:
+    """Maps (..., H, W) without those coefficients in two bases that `beyond` tells from all; differentiable."""
+    spectrum = down @ x @ across.T
+    # In place: products do not need what they made to be differentiated.
+    spectrum = spectrum.masked_fill_(beyond(spectrum.detach()), 0)
+    return down.T @ spectrum @ across
+
+
+def _beyond(length: Tensor, height: int, width: int) -> Tensor:
+    """What lies behind prefixes of these lengths (...)."""
+    if height * width <= _TABLED:
+        beyond = _masks(height, width).to(length.device)[length]
+    else:
+        beyond = rank(height, width).to(length.device) >= length[..., None]
+    return beyond.view(*length.shape, height, width)
 
 
 def _lengths(flat: Tensor, walk: Tensor, omega: float, one_for: OneFor) -> Tensor:

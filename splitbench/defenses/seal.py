@@ -12,7 +12,7 @@ from splitbench.core.errors import CellError
 from splitbench.core.randomness import generator as seeded_generator
 from splitbench.core.threat import Knowledge
 from splitbench.core.wire import Message
-from splitbench.core.zigzag import OneFor, behind_the_last, dropped
+from splitbench.core.zigzag import OneFor, behind_the_last, dropped, projected
 from splitbench.defenses._periodic import Over, Periodic, basis, named, secret
 
 _SOON_MADE = 256  # rows of the largest basis that is made only to see whether there is one
@@ -76,10 +76,7 @@ class SEAL(Defense):
             z.register_hook(_channels_last)  # type: ignore[no-untyped-call]
         x = z if z.dim() > 2 else z.unsqueeze(1)  # a vector is a map of one row
         down, across = self._bases_like(x, client)
-        spectrum = down @ x @ across.T
-        # In place: products do not need what they made to be differentiated.
-        spectrum = spectrum.masked_fill_(self._dropped(spectrum.detach(), client), 0)
-        back = down.T @ spectrum @ across
+        back = projected(x, down, across, lambda spectrum: self._dropped(spectrum, client))
         if last:
             return _channels_last(back)
         return back if z.dim() > 2 else back.squeeze(1)
@@ -125,8 +122,7 @@ class _Projection(Defense):
     beyond: Tensor
 
     def outgoing(self, message: Message, generator: Generator | None) -> Message:
-        kept = (self.down @ message.tensor @ self.across.T).masked_fill_(self.beyond, 0)
-        return message.carrying(self.down.T @ kept @ self.across)
+        return message.carrying(projected(message.tensor, self.down, self.across, lambda _: self.beyond))
 
 
 def _channels_last(maps: Tensor) -> Tensor:

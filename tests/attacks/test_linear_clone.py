@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -109,10 +110,34 @@ def test_unsplit_finds_with_it_what_it_finds_without(monkeypatch: pytest.MonkeyP
 
 class Louder(Defense):
     def outgoing(self, message: Message, generator: Any) -> Message:
-        return message
+        return message.carrying(3 * message.tensor)
 
 
-def test_a_defense_that_is_imagined_is_passed_through() -> None:
+class Known(Defense):
+    """Nothing, until it is seen what was sent."""
+
+    def given(self, sent: Tensor) -> Defense:
+        return Louder()
+
+
+def test_a_defense_that_is_imagined_is_passed_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    attack = UnSplit(outer=2, inner=4, starts=1)
+    with scene(stem, ThreatModel(architecture=True), targets=3) as made:
+
+        def found(defense: Defense, **settings: Any) -> Tensor:
+            guess = replace(attack, **settings).run(replace(made.view, defense=defense), generator(0)).inputs
+            assert guess is not None
+            return guess
+
+        louder = found(Louder())
+        assert not torch.allclose(louder, found(Defense()))
+        assert torch.equal(louder, found(Known())), "what was sent tells what was done to it"
+        assert torch.equal(found(Defense()), found(Known(), given=False))
+        monkeypatch.setattr(LinearClone, "of", lambda *_: None)
+        assert torch.equal(louder, found(Louder()))
+
+
+def test_what_disguises_is_told_by_what_it_sends() -> None:
     assert not Defense().disguises
     assert Louder().disguises
     assert Composed((Defense(), Louder())).disguises
