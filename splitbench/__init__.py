@@ -10,25 +10,27 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from splitbench.bench.calls import attack as attack
-    from splitbench.bench.calls import check as check
-    from splitbench.bench.calls import evaluate as evaluate
-    from splitbench.bench.calls import run as run
-    from splitbench.bench.calls import train as train
-    from splitbench.bench.verify import verify as verify
     from splitbench.report.checklist import checklist as checklist
-    from splitbench.report.claims import claims as claims
+    from splitbench.report.claims.judge import claims as claims
     from splitbench.report.diff import diff as diff
-    from splitbench.report.paper_table import paper_table as paper_table
-    from splitbench.report.table import table as table
+    from splitbench.report.tables.paper_table import paper_table as paper_table
+    from splitbench.report.tables.table import table as table
+    from splitbench.runner.api import attack as attack
+    from splitbench.runner.api import check as check
+    from splitbench.runner.api import evaluate as evaluate
+    from splitbench.runner.api import run as run
+    from splitbench.runner.api import train as train
+    from splitbench.store.verify import verify as verify
 
 __version__ = "0.1.0"
 
 # Looked up when asked for: importing splitbench must not load torch.
 _CALLS = {
-    **dict.fromkeys(("train", "attack", "evaluate", "run", "check"), "splitbench.bench.calls"),
-    "verify": "splitbench.bench.verify",
-    **{name: f"splitbench.report.{name}" for name in ("table", "paper_table", "claims", "diff", "checklist")},
+    **dict.fromkeys(("train", "attack", "evaluate", "run", "check"), "splitbench.runner.api"),
+    "verify": "splitbench.store.verify",
+    **{name: f"splitbench.report.tables.{name}" for name in ("table", "paper_table")},
+    "claims": "splitbench.report.claims.judge",
+    **{name: f"splitbench.report.{name}" for name in ("diff", "checklist")},
 }
 
 

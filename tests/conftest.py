@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from splitbench.core.allocator import keep_memory
+from splitbench.runner.allocator import keep_memory
 
 # Small work on two cores is fastest, and bit for bit repeatable, on one thread.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

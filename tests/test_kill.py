@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from splitbench.bench.store import Store
+from splitbench.store.store import Store
 
 RECIPE = """
 title: Killed on purpose

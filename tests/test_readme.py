@@ -91,16 +91,16 @@ def test_python_calls(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_papers_table_is_what_the_command_prints() -> None:
-    from splitbench.report import render
-    from splitbench.report.paper_table import paper_table
+    from splitbench.report.tables import render
+    from splitbench.report.tables.paper_table import paper_table
 
     shown = TEXT.split("<!-- paper table -->\n")[1].split("<!-- /paper table -->")[0]
     assert shown == render.markdown(paper_table("seal/table1", side="paper"))
 
 
 def test_the_claim_is_judged_as_the_readme_says() -> None:
-    from splitbench.report.claims import claims
-    from splitbench.report.scorecard import told
+    from splitbench.report.claims.judge import claims
+    from splitbench.report.claims.scorecard import told
 
     scored, _ = claims("seal/table2", store=Path(__file__).parents[1] / "results")
     [black] = [s for s in scored if s.claim.id == "black-background"]

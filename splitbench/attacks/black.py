@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from splitbench.attacks._floor import Floor
+from splitbench.attacks._floors.floor import Floor
 from splitbench.core.view import Auxiliary
 
 

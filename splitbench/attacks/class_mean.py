@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from splitbench.attacks._floor import Floor, alike
+from splitbench.attacks._floors.floor import Floor, alike
 from splitbench.core.threat import ThreatModel
 from splitbench.core.view import Auxiliary
 

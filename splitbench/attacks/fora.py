@@ -9,11 +9,11 @@ import torch
 from annotated_types import Ge, Gt, Le
 from torch import Generator, Tensor, nn
 
-from splitbench.attacks._aligned import Aligned
-from splitbench.attacks._critic import Critic, Norm, wasserstein
-from splitbench.attacks._descent import descend, draw, shuffled
-from splitbench.attacks._grid import Grid
-from splitbench.attacks._mmd import mk_mmd
+from splitbench.attacks._alignment.aligned import Aligned
+from splitbench.attacks._alignment.critic import Critic, Norm, wasserstein
+from splitbench.attacks._alignment.mmd import mk_mmd
+from splitbench.attacks._decoding.grid import Grid
+from splitbench.attacks._steps.descent import descend, draw, shuffled
 from splitbench.core.progress import steps
 from splitbench.core.randomness import seeded
 from splitbench.core.threat import ThreatModel

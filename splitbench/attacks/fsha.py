@@ -10,14 +10,14 @@ import torch
 from annotated_types import Ge, Gt
 from torch import Generator, Tensor, nn
 
-from splitbench.attacks._aligned import Aligned
-from splitbench.attacks._autoencoder import autoencode
-from splitbench.attacks._critic import Critic, Norm, wasserstein
-from splitbench.attacks._descent import descend, draw
-from splitbench.attacks._grid import Grid
-from splitbench.attacks._match import Matching, matched, smashed_by
-from splitbench.attacks._moments import PLACES_TO_CHOOSE, Moments
-from splitbench.attacks._substitute import Substitute
+from splitbench.attacks._alignment.aligned import Aligned
+from splitbench.attacks._alignment.autoencoder import autoencode
+from splitbench.attacks._alignment.critic import Critic, Norm, wasserstein
+from splitbench.attacks._alignment.matching import Matching, matched, smashed_by
+from splitbench.attacks._alignment.moments import PLACES_TO_CHOOSE, Moments
+from splitbench.attacks._alignment.substitute import Substitute
+from splitbench.attacks._decoding.grid import Grid
+from splitbench.attacks._steps.descent import descend, draw
 from splitbench.core.attack import ActiveAttack
 from splitbench.core.randomness import seeded
 from splitbench.core.threat import ThreatModel

@@ -11,8 +11,8 @@ import torch
 from annotated_types import Ge, Gt
 from torch import Generator
 
-from splitbench.attacks._fit import Pairs, Training, Wanted, decoded, fitting_noise, trained_decoder
-from splitbench.attacks._match import Matching, matched, smashed_by
+from splitbench.attacks._alignment.matching import Matching, matched, smashed_by
+from splitbench.attacks._decoding.training import Pairs, Training, Wanted, decoded, fitting_noise, trained_decoder
 from splitbench.core.attack import Attack
 from splitbench.core.errors import CellError, SplitbenchError
 from splitbench.core.randomness import seeded

@@ -10,13 +10,13 @@ import torch
 from annotated_types import Ge, Gt, Le
 from torch import Generator, Tensor, nn
 
-from splitbench.attacks._aligned import Aligned
-from splitbench.attacks._critic import Critic, Seen, fooling, judged
-from splitbench.attacks._decoders import Decoder
-from splitbench.attacks._descent import adam, descend, shuffled
-from splitbench.attacks._grid import Grid
-from splitbench.attacks._labels import as_numbers
-from splitbench.attacks._match import Matching, Server, matched
+from splitbench.attacks._alignment.aligned import Aligned
+from splitbench.attacks._alignment.critic import Critic, Seen, fooling, judged
+from splitbench.attacks._alignment.matching import Matching, Server, matched
+from splitbench.attacks._decoding.decoder import Decoder
+from splitbench.attacks._decoding.grid import Grid
+from splitbench.attacks._decoding.labels import as_numbers
+from splitbench.attacks._steps.descent import adam, descend, shuffled
 from splitbench.core.progress import steps
 from splitbench.core.randomness import seeded
 from splitbench.core.threat import ThreatModel

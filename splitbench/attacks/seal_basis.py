@@ -8,12 +8,12 @@ from typing import Annotated
 from annotated_types import Gt, Le
 from torch import Generator, Tensor
 
-from splitbench.attacks._recover_basis import Bases, one_for, prefixed, recover
+from splitbench.attacks._seal.recover_basis import Bases, one_for, prefixed, recover
 from splitbench.attacks.fora import FORA
 from splitbench.core.defense import Composed, Defense
 from splitbench.core.view import Recovered, View
 from splitbench.core.wire import Message
-from splitbench.core.zigzag import OneFor, dropped, projected
+from splitbench.methods.seal.zigzag import OneFor, dropped, projected
 
 _ENOUGH = 3  # rows of a basis; a few are found by chance where channels are the same for all images
 _PREFIXED = 0.5  # share of the maps that have to be prefixes of the zig-zag in terms of what was found

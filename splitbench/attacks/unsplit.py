@@ -16,10 +16,10 @@ from torch import Generator, Tensor, nn
 from torch.func import functional_call, vmap
 from torch.optim import Optimizer
 
-from splitbench.attacks._descent import descend
-from splitbench.attacks._first_layer import quickened
-from splitbench.attacks._linear_clone import LinearClone
-from splitbench.attacks._tv import total_variation
+from splitbench.attacks._cloning.first_layer import quickened
+from splitbench.attacks._cloning.linear_clone import LinearClone
+from splitbench.attacks._cloning.total_variation import total_variation
+from splitbench.attacks._steps.descent import descend
 from splitbench.core.attack import Attack
 from splitbench.core.progress import show, steps
 from splitbench.core.randomness import seeded

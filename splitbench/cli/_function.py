@@ -17,7 +17,7 @@ from splitbench.core.component import validated
 from splitbench.core.errors import Mistake, SplitbenchError, nearest
 
 if TYPE_CHECKING:
-    from splitbench.report.function import Checked, Compaction, Maps
+    from splitbench.methods.seal.function import Checked, Compaction, Maps
 
 OPTIONS = ("size", "key", "over", "picture", "run")
 CAVEAT = (
@@ -47,12 +47,12 @@ def show_function(
     if mistakes:
         raise SplitbenchError(mistakes)
 
-    from splitbench.report import function as report
+    from splitbench.methods.seal import function as report
 
     drawn = name == "secret" and key is None
     if drawn:
         key = report.periodic().new_key()
-    maps = _maps_of_run(run, store, sizes) if run else report.untrained()
+    maps = _maps_of_run(run, store, sizes) if run else _untrained()
     sizes = sizes or maps.sizes or report.SIZES
     functions = {size: report.function_at(name, size, key) for size in sizes}
     rows = [report.check(function, size, over) for size, function in functions.items()]
@@ -67,7 +67,7 @@ def show_function(
     else:
         _print(name, key, drawn, over, maps, rows, tried)
     if picture:
-        from splitbench.report.function_picture import draw
+        from splitbench.methods.seal.function_picture import draw
 
         largest = max(sizes)
         draw(picture, functions[largest], next(r for r in rows if r.size == largest), *tried[largest], over, maps.about)
@@ -94,7 +94,7 @@ def _seal(name: str, settings: Mapping[str, str], mistakes: list[Mistake]) -> tu
 
 
 def _misspelt(name: str) -> str:
-    from splitbench.report.function import periodic
+    from splitbench.methods.seal.function import periodic
 
     known = [*periodic().CATALOGUE, "secret"]
     return f"no function named '{name}'{nearest(name, [k for k in known if name.startswith(k)] or known)}"
@@ -111,7 +111,7 @@ def _given_sizes(arguments: Sequence[str]) -> list[str]:
 
 
 def _sizes(given: Sequence[str], mistakes: list[Mistake]) -> tuple[int, ...]:
-    from splitbench.report.function import LARGEST
+    from splitbench.methods.seal.function import LARGEST
 
     for text in given:
         if not (text.isascii() and text.isdigit() and 2 <= int(text) <= LARGEST):
@@ -122,7 +122,7 @@ def _sizes(given: Sequence[str], mistakes: list[Mistake]) -> tuple[int, ...]:
 
 
 def _run(given: str, store: str | None, mistakes: list[Mistake]) -> str:
-    from splitbench.bench.store import Store
+    from splitbench.store.store import Store
 
     try:
         return Store(store).find_run(given)
@@ -131,10 +131,16 @@ def _run(given: str, store: str | None, mistakes: list[Mistake]) -> str:
         return ""
 
 
+def _untrained() -> Maps:
+    from splitbench.runner.feature_maps import untrained
+
+    return untrained()
+
+
 def _maps_of_run(run: str, store: str | None, sizes: tuple[int, ...]) -> Maps:
-    from splitbench.bench import runfolder
-    from splitbench.bench.store import Store
-    from splitbench.report.function import of_run
+    from splitbench.runner import runfolder
+    from splitbench.runner.feature_maps import of_run
+    from splitbench.store.store import Store
 
     maps = of_run(runfolder.load(Store(store), run))
     if sizes and sizes != maps.sizes:
@@ -144,7 +150,7 @@ def _maps_of_run(run: str, store: str | None, sizes: tuple[int, ...]) -> Maps:
 
 
 def _list(json: bool) -> None:
-    from splitbench.report.function import SIZES, catalogue
+    from splitbench.methods.seal.function import SIZES, catalogue
 
     found = catalogue()
     if json:
@@ -197,7 +203,7 @@ def _print(
 
 def _conditions(rows: Sequence[Checked]) -> Table:
     """Sizes side by side, so that it fits a narrow terminal."""
-    from splitbench.report.function import periodic
+    from splitbench.methods.seal.function import periodic
 
     table = Table("")
     for row in rows:
@@ -227,7 +233,7 @@ def _number(value: float) -> str:
 
 
 def _kept(name: str, rows: Sequence[Checked], tried: Mapping[int, tuple[Compaction | None, Compaction]]) -> Table:
-    from splitbench.report.function import OMEGAS
+    from splitbench.methods.seal.function import OMEGAS
 
     table = Table(title="Coefficients kept: the median map (5 to 95 % of maps)", title_justify="left")
     table.add_column("N", justify="right")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def print_grids(grids: Sequence[Sequence[Any]], form: str) -> None:
     """Each a title, columns of which the first holds names, rows and perhaps notes."""
-    from splitbench.report.sheet import Sheet, Shown
+    from splitbench.report.tables.sheet import Sheet, Shown
 
     print_sheets(
         [
@@ -65,10 +65,10 @@ def profiled(cases: Sequence[Case], device: Device) -> list[Profile]:
 
 
 def print_one(profile: Profile, form: str, layers: bool) -> None:
-    from splitbench.edge.beside import difference, thop_macs
     from splitbench.edge.tables import layers as by_layer
     from splitbench.edge.tables import sheets, verdict
-    from splitbench.edge.words import count
+    from splitbench.edge.thop_count import difference, thop_macs
+    from splitbench.edge.units import count
 
     own = sum(share.forward for share in profile.shares if share.party == "client" and share.component == "layers")
     theirs = thop_macs(profile.step.scene, profile.case.batch)
@@ -117,7 +117,7 @@ def print_recipe(path: Path, device: str, form: str) -> None:
 def print_choices(found: Sequence[Choice], budget: Any, form: str, shown: int = 40) -> int:
     """The feasible ones, best first; returns the exit code."""
     from splitbench.edge.budget import why_none
-    from splitbench.edge.words import between, energy, size
+    from splitbench.edge.units import between, energy, size
 
     feasible = [choice for choice in found if choice.excess <= 1]
     if form == "json":

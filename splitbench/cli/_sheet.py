@@ -14,14 +14,14 @@ from splitbench.cli._output import err, out, print_json
 from splitbench.core.errors import SplitbenchError, nearest
 
 if TYPE_CHECKING:
-    from splitbench.report.sheet import HasSheet
+    from splitbench.report.tables.sheet import HasSheet
 
 Format = Annotated[str, typer.Option("--format", help="text, markdown, latex, csv, html or json.")]
 
 
 def form_of(format: str, json: bool) -> str:
     """The format asked for, which there must be."""
-    from splitbench.report import render
+    from splitbench.report.tables import render
 
     gc.disable()  # the process ends with the answer; looking for garbage takes a third of the time it lasts
     form = "json" if json else format
@@ -31,8 +31,8 @@ def form_of(format: str, json: bool) -> str:
 
 
 def print_sheets(shown: Sequence[HasSheet], form: str) -> None:
-    from splitbench.report import render
-    from splitbench.report.sheet import first_of_group
+    from splitbench.report.tables import render
+    from splitbench.report.tables.sheet import first_of_group
 
     if form == "json":
         print_json([render.data(one) for one in shown])

@@ -11,7 +11,7 @@ from splitbench.cli._output import Json, RunId, StorePath, err, out, print_json,
 from splitbench.cli._settings import assign
 
 if TYPE_CHECKING:
-    from splitbench.bench.outcome import Outcome
+    from splitbench.store.outcome import Outcome
 
 
 def attack(
@@ -62,12 +62,12 @@ def attack(
     }
     given = assign(context.meta["settings"], [("attack", "attacks", name)], context.meta["options"])
 
-    from splitbench.bench import calls
+    from splitbench.runner import api
 
     threat: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
     effort: dict[str, Any] = {"budget": budget, "restarts": restarts, "early": _tell}
     with showing_progress():
-        mount = partial(calls.attack, given["attack"], run=run, store=store, **effort, **threat)
+        mount = partial(api.attack, given["attack"], run=run, store=store, **effort, **threat)
         outcome = mount()
         further = None
         if double and outcome.status == "done":
@@ -75,13 +75,13 @@ def attack(
     if json:
         document = _document(outcome)
         if further is not None:
-            verdicts = [calls.certificate(each, store=store).verdict for each in (outcome, further)]
+            verdicts = [api.certificate(each, store=store).verdict for each in (outcome, further)]
             document["doubled"] = {**_document(further), "same_verdict": verdicts[0] == verdicts[1]}
         print_json(document)
     elif outcome.status == "done":
         scores = "  ".join(f"{metric} {value:.3f}" for metric, value in sorted(outcome.ranked.items()))
         out().print(f"[bold]{outcome.attack}[/] on run {outcome.run} ({outcome.dataset} · {outcome.defense})")
-        seen = calls.certificate(outcome, store=store)
+        seen = api.certificate(outcome, store=store)
         beside = [("undefended", seen.undefended)] if outcome.twin != outcome.key else []
         beside += [("mean image", seen.floor)] if seen.floor is not None else []
         said = ", ".join(f"{what} {value:.3f}" for what, value in beside if value is not None)
@@ -91,7 +91,7 @@ def attack(
             reached = "nothing" if seen.undefended is None else f"{seen.undefended:.3f}"
             out().print(f"[yellow]uncalibrated[/]: undefended it reaches {reached}, its bar is {seen.bar:g}")
         if further is not None:
-            again = calls.certificate(further, store=store)
+            again = api.certificate(further, store=store)
             same = (
                 "the same verdict"
                 if again.verdict == seen.verdict
@@ -100,7 +100,7 @@ def attack(
             shown = "nothing" if again.value is None else f"ssim {again.value:.3f}"
             out().print(f"twice the iterations: {shown}, {same}, {again.verdict}")
         out().print(f"{scores}  over {len(outcome.samples)} images ({outcome.costs['seconds']:.0f} s)")
-        out().print(f"[dim]picture: {calls.picture(outcome, store)}[/]", soft_wrap=True)
+        out().print(f"[dim]picture: {api.picture(outcome, store)}[/]", soft_wrap=True)
     else:
         err().print(f"{outcome.attack} {outcome.status}: {outcome.reason}")
     raise typer.Exit(1 if outcome.status == "failed" else 0)

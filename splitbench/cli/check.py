@@ -16,9 +16,9 @@ def check(
     json: Json = False,
 ) -> None:
     """Do everything `run` does before the first training: every mistake in a recipe, at once."""
-    from splitbench.bench import calls
+    from splitbench.runner import api
 
-    plan = calls.check(recipe, scale=scale, store=store)
+    plan = api.check(recipe, scale=scale, store=store)
     if json:
         print_json({"recipe": plan.recipe.name, "scale": scale, "cells": len(plan.recipe.cells), "done": plan.done,
                     "skipped": dict(plan.skipped)})  # fmt: skip

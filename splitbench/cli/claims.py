@@ -19,8 +19,8 @@ def claims(
     json: Json = False,
 ) -> None:
     """Judge what a paper's text claims on our rows: holds, fails, not separable, uncalibrated, or not run."""
-    from splitbench.report.claims import claims as judge
-    from splitbench.report.scorecard import scorecard
+    from splitbench.report.claims.judge import claims as judge
+    from splitbench.report.claims.scorecard import scorecard
 
     form = form_of(format, json)
     scored, notes = judge(what, store=store, scale=scale)

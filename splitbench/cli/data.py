@@ -44,7 +44,7 @@ def fetch(
         raise SplitbenchError(f"no data set named '{name}'{nearest(name, registry.names('data'))}")
     from pathlib import Path
 
-    from splitbench.data._fetch import fetch as download
+    from splitbench.data._download.fetch import fetch as download
     from splitbench.data._folders import cache
 
     with showing_progress():
@@ -58,8 +58,8 @@ def fetch(
 @app.command()
 def verify(name: Annotated[str, typer.Argument(help="A data set, or a path to your own.")], json: Json = False) -> None:
     """Load a data set, check every array, and print its digest."""
-    from splitbench.bench.parts import resolve
-    from splitbench.bench.prepare import load_data
+    from splitbench.plan.components import resolve
+    from splitbench.plan.feasible import load_data
 
     part, mistakes = resolve("data", name, "data")
     if part is None:

@@ -65,8 +65,8 @@ def _tried(name: str, action: Any) -> tuple[str, bool, str]:
 def _networks() -> str:
     import torch
 
-    from splitbench.bench.parts import build
     from splitbench.core.component import Part
+    from splitbench.plan.components import build
 
     architecture = build(Part("models", "resnet18", {}))
     split = architecture.split(architecture.build((3, 32, 32), 10), ("stem",))
@@ -76,16 +76,16 @@ def _networks() -> str:
 
 
 def _data() -> str:
-    from splitbench.bench.parts import build
     from splitbench.core.component import Part
     from splitbench.data._folders import folders
+    from splitbench.plan.components import build
 
     loaded = build(Part("data", "fashion_mnist_mini", {})).load(folders())
     return f"fashion_mnist_mini has {len(loaded.train)} / {len(loaded.test)} images, digest as published"
 
 
 def _store(path: str | None) -> str:
-    from splitbench.bench.store import Store
+    from splitbench.store.store import Store
 
     store = Store(path)
     existed = store.path.exists()

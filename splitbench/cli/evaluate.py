@@ -10,19 +10,19 @@ from rich.table import Table
 from splitbench.cli._output import Json, RunId, StorePath, out, print_json, showing_progress
 
 if TYPE_CHECKING:
-    from splitbench.bench.outcome import Outcome
-    from splitbench.report.worst import Worst
+    from splitbench.report.statistics.worst import Worst
+    from splitbench.store.outcome import Outcome
 
 METRIC = "ssim"  # of the worst case
 
 
 def evaluate(run: RunId = "latest", store: StorePath = None, json: Json = False) -> None:
     """Utility and every privacy metric of a run, beside the attackers that look at nothing."""
-    from splitbench.bench import calls
-    from splitbench.report.worst import looking, worst
+    from splitbench.report.statistics.worst import looking, worst
+    from splitbench.runner import api
 
     with showing_progress():
-        outcomes = calls.evaluate(run=run, store=store)
+        outcomes = api.evaluate(run=run, store=store)
     rows = [
         {
             "run": o.run,
@@ -78,7 +78,7 @@ def _print(outcomes: list[Outcome]) -> None:
 def _worst(found: Worst) -> dict[str, Any]:
     import numpy as np
 
-    from splitbench.report.interval import half_width
+    from splitbench.report.statistics.interval import half_width
 
     values = np.array(found.values)
     return {

@@ -19,10 +19,10 @@ def export(
     json: Json = False,
 ) -> None:
     """Pack a run or a table into a zip that another person checks with `splitbench verify`."""
-    from splitbench.bench.archive import export_run, export_table
-    from splitbench.bench.store import Store
-    from splitbench.report.pages import markdown_of
     from splitbench.report.run_rows import find_run, rows_of
+    from splitbench.report.tables.pages import markdown_of
+    from splitbench.store.archive import export_run, export_table
+    from splitbench.store.store import Store
 
     place = Store(store)
     outcomes, _ = place.outcomes()

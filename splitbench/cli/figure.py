@@ -24,9 +24,9 @@ def figure(
     if mistakes:
         raise SplitbenchError(mistakes)
 
-    from splitbench.bench.store import Store
     from splitbench.report.figure import draw
     from splitbench.report.figure import figure as make
+    from splitbench.store.store import Store
 
     panels, problems = make(recipe, store=store, scale=scale, images=images)
     plan = Store(store).plan(recipe, scale)

@@ -63,8 +63,8 @@ def needs_of(name: str) -> str:
 
 
 def _recipes() -> list[dict[str, str]]:
-    from splitbench.bench import recipes
-    from splitbench.bench.document import Document
+    from splitbench.plan import recipes
+    from splitbench.plan.document import Document
 
     rows = []
     for name in recipes.names():
@@ -74,7 +74,7 @@ def _recipes() -> list[dict[str, str]]:
 
 
 def _runs(store: str | None) -> list[dict[str, str]]:
-    from splitbench.bench.store import Store
+    from splitbench.store.store import Store
 
     outcomes, _ = Store(store).outcomes()
     attacked: dict[str, int] = {}

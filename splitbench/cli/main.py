@@ -30,8 +30,8 @@ from splitbench.cli import (
     verify,
 )
 from splitbench.cli._settings import SettingsCommand
-from splitbench.core.allocator import keep_memory
 from splitbench.core.errors import SplitbenchError
+from splitbench.runner.allocator import keep_memory
 
 app = typer.Typer(
     help="Privacy in split learning: train a split network under a defense, attack it, and print the table.",

@@ -65,7 +65,7 @@ def profile(
     The settings of the defense and the model chosen are options too: add [bold]--help[/] after [bold]--defense NAME[/].
     Nothing is trained, and nothing but --measure and --calibrate depends on this machine.
     """
-    from splitbench.report.render import FORMATS
+    from splitbench.report.tables.render import FORMATS
 
     form = "json" if json else format
     mistakes = [
@@ -94,7 +94,7 @@ def profile(
         _calibrate(device if named else "local", form)
         return
     if recipe:
-        from splitbench.bench import recipes
+        from splitbench.plan import recipes
 
         print_recipe(recipes.find(recipe)[1], device if named else "", form)
         return
@@ -174,10 +174,10 @@ def _measure(made: list, axes: list[str], form: str) -> None:  # type: ignore[ty
 
 
 def _budget(text: str, base: dict, axes: dict, device: object, store: str | None, form: str, given: dict) -> None:  # type: ignore[type-arg]
-    from splitbench.bench.store import Store
     from splitbench.core import registry
     from splitbench.edge.budget import choices, parse
     from splitbench.edge.compare import cases
+    from splitbench.store.store import Store
 
     limits = parse(text)
     free = {} if given["cut"] else {"cut": ["all"]}

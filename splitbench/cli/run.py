@@ -11,8 +11,8 @@ from splitbench.cli._sheet import print_sheets
 from splitbench.cli.table import tables
 
 if TYPE_CHECKING:
-    from splitbench.bench.outcome import Outcome
-    from splitbench.bench.run import Finished
+    from splitbench.runner.execute import Finished
+    from splitbench.store.outcome import Outcome
 
 
 def run(
@@ -22,10 +22,10 @@ def run(
     json: Json = False,
 ) -> None:
     """Run all cells of a recipe: train, attack, evaluate. What is done already is not done again."""
-    from splitbench.bench import calls
     from splitbench.core.progress import tell
+    from splitbench.runner import api
 
-    plan = calls.check(recipe, scale=scale, store=store)
+    plan = api.check(recipe, scale=scale, store=store)
     total = len(plan.recipe.cells)
     err().print(f"{plan.recipe.name} at scale {scale}: {total} cells, {plan.done} done, {plan.to_run} to run, "
                 f"{len(plan.skipped)} to be skipped")  # fmt: skip
@@ -44,7 +44,7 @@ def run(
 
     with showing_progress():
         tell("cells", 0, total)
-        outcomes = calls.run(plan, store=store, done=done)
+        outcomes = api.run(plan, store=store, done=done)
     if json:
         print_json([_plain(outcome) for outcome in outcomes])
     else:

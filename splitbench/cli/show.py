@@ -69,8 +69,8 @@ def _guess(given: str, store: str | None) -> tuple[str, str]:
     for word, kind in KINDS.items():
         if given in registry.names(kind):
             return word, given
-    from splitbench.bench import recipes
-    from splitbench.bench.store import Store
+    from splitbench.plan import recipes
+    from splitbench.store.store import Store
 
     if given in recipes.names() or Path(given).suffix == ".yaml":
         return "recipe", given
@@ -82,10 +82,10 @@ def _guess(given: str, store: str | None) -> tuple[str, str]:
 
 
 def _component(kind: Kind, name: str, given: dict[str, Any]) -> dict[str, Any]:
-    from splitbench.bench import parts
     from splitbench.cli.ls import needs_of
+    from splitbench.plan import components
 
-    part, mistakes = parts.resolve(kind, {name: given}, registry.SINGULAR[kind])
+    part, mistakes = components.resolve(kind, {name: given}, registry.SINGULAR[kind])
     if part is None:
         raise SplitbenchError(mistakes)
     about, settings = registry.describe(kind, name)
@@ -102,12 +102,12 @@ def _component(kind: Kind, name: str, given: dict[str, Any]) -> dict[str, Any]:
 def _model(name: str, given: dict[str, Any], cut: str, classes: int, shape: str) -> dict[str, Any]:
     import torch
 
-    from splitbench.bench import parts
     from splitbench.core.split import output_shape
+    from splitbench.plan import components
 
-    part, _ = parts.resolve("models", {name: given}, "model")
+    part, _ = components.resolve("models", {name: given}, "model")
     assert part is not None
-    architecture = parts.build(part)
+    architecture = components.build(part)
     text = architecture.modality == "text"
     try:
         size = tuple(int(side) for side in shape.split("x")) if shape else ((128,) if text else (3, 32, 32))
@@ -133,7 +133,7 @@ def _run(given: str, store: str | None) -> dict[str, Any]:
 
     import yaml
 
-    from splitbench.bench.store import Store
+    from splitbench.store.store import Store
 
     place = Store(store)
     key = place.find_run(given)
@@ -160,8 +160,8 @@ def _run(given: str, store: str | None) -> dict[str, Any]:
 
 
 def _recipe(given: str) -> dict[str, Any]:
-    from splitbench.bench import recipes
-    from splitbench.bench.document import Document
+    from splitbench.plan import recipes
+    from splitbench.plan.document import Document
 
     name, path = recipes.find(given)
     data = Document.load(path).data

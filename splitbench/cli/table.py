@@ -14,8 +14,8 @@ from splitbench.cli._sheet import Format, form_of, print_sheets
 from splitbench.core.errors import SplitbenchError
 
 if TYPE_CHECKING:
-    from splitbench.report.paper_table import Side
-    from splitbench.report.sheet import HasSheet
+    from splitbench.report.tables.paper_table import Side
+    from splitbench.report.tables.sheet import HasSheet
 
 
 def table(
@@ -59,7 +59,7 @@ def table(
 
 def _counted(recipe: str) -> Path | None:
     """The file of a recipe whose numbers are counted and not stored."""
-    from splitbench.bench import recipes
+    from splitbench.plan import recipes
 
     try:
         path = recipes.find(recipe)[1]
@@ -69,7 +69,7 @@ def _counted(recipe: str) -> Path | None:
 
 
 def _write_all(recipe: str | None, all: bool, write: str, store: str | None) -> None:
-    from splitbench.report.pages import pages
+    from splitbench.report.tables.pages import pages
 
     if not (all and write) or recipe is not None:
         raise SplitbenchError("--all and --write FOLDER go together, without a recipe: they write every table")
@@ -92,9 +92,9 @@ def tables(
     ours_only: bool = False,
     undefended: bool = False,
 ) -> Sequence[HasSheet]:
-    from splitbench.bench import recipes
-    from splitbench.report.paper_table import layout_of, paper_table
-    from splitbench.report.table import table as make
+    from splitbench.plan import recipes
+    from splitbench.report.tables.paper_table import layout_of, paper_table
+    from splitbench.report.tables.table import table as make
 
     wanted = {}
     for condition in where or []:

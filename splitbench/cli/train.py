@@ -52,12 +52,12 @@ def train(
     chosen += [(f"defense{i}", "defenses", name) for i, name in enumerate(names)]
     given = assign(context.meta["settings"], chosen, context.meta["options"])  # type: ignore[arg-type]
 
-    from splitbench.bench import calls
+    from splitbench.runner import api
 
     training = {"epochs": epochs, "batch": batch, "lr": lr, "optimizer": optimizer, "schedule": schedule,
                 "weight_decay": weight_decay, "momentum": momentum, "warmup": warmup}  # fmt: skip
     with showing_progress():
-        outcome = calls.train(
+        outcome = api.train(
             [given[f"defense{i}"] for i in range(len(names))],
             store=store,
             seed=seed,

@@ -16,8 +16,8 @@ def verify(
     json: Json = False,
 ) -> None:
     """Check that an exported zip is whole and unchanged, and tell what differs; exits with 1 if something does."""
-    from splitbench.bench.verify import verify as check
-    from splitbench.report.pages import markdown_of
+    from splitbench.report.tables.pages import markdown_of
+    from splitbench.store.verify import verify as check
 
     found = check(path, expect, markdown_of)
     if json:

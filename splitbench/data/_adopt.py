@@ -15,7 +15,9 @@ from annotated_types import Ge
 
 from splitbench.core.data import Data, DataSet, Samples
 from splitbench.core.errors import SplitbenchError, nearest
-from splitbench.data import _holdout, _images, _npz
+from splitbench.data._formats import holdout as _holdout
+from splitbench.data._formats import images as _images
+from splitbench.data._formats import npz as _npz
 
 _ENDINGS = (".png", ".jpg", ".jpeg")
 _LAYOUTS = "an .npz with x_train, y_train, x_test and y_test, or a folder of images, one folder a class"

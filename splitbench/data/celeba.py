@@ -9,9 +9,10 @@ from annotated_types import Ge
 
 from splitbench.core.data import Data, DataSet, Samples
 from splitbench.core.errors import SplitbenchError
-from splitbench.data import _checks as checks
-from splitbench.data import _images, _npz
 from splitbench.data._folders import locate
+from splitbench.data._formats import checks
+from splitbench.data._formats import images as _images
+from splitbench.data._formats import npz as _npz
 
 _LAYOUT = _npz.Layout("attributes", "attributes", "attribute_names", extras=("identity",))
 _ATTRIBUTES, _IDENTITY, _PARTITION = "list_attr_celeba.txt", "identity_CelebA.txt", "list_eval_partition.txt"

@@ -10,10 +10,11 @@ import torch
 
 from splitbench.core.data import Data, DataSet, Samples
 from splitbench.core.errors import SplitbenchError
-from splitbench.data import _checks as checks
-from splitbench.data import _npz, _pickles
+from splitbench.data._download.source import Source
 from splitbench.data._folders import locate
-from splitbench.data._source import Source
+from splitbench.data._formats import checks
+from splitbench.data._formats import npz as _npz
+from splitbench.data._formats import pickles as _pickles
 
 _PIXELS = 3 * 32 * 32
 

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from splitbench.core.data import Data, DataSet
-from splitbench.data import _idx, _npz
+from splitbench.data._download.source import Source
 from splitbench.data._folders import locate
-from splitbench.data._source import Source
+from splitbench.data._formats import idx as _idx
+from splitbench.data._formats import npz as _npz
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from splitbench.core.data import Data, DataSet
 from splitbench.core.errors import SplitbenchError
-from splitbench.data import _npz
 from splitbench.data._folders import EMBEDDED, locate
+from splitbench.data._formats import npz as _npz
 
 _DIGEST = "27d77083916d81ebcf5b2ecce8c0929f1284d95e67d20c7c0350cf070b05c061"
 

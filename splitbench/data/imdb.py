@@ -8,9 +8,10 @@ import torch
 from annotated_types import Ge
 
 from splitbench.core.data import Data, DataSet, Samples
-from splitbench.data import _reviews, _tokens
+from splitbench.data._download.source import Source
 from splitbench.data._folders import locate
-from splitbench.data._source import Source
+from splitbench.data._formats import reviews as _reviews
+from splitbench.data._formats import tokens as _tokens
 
 
 @dataclass(frozen=True)

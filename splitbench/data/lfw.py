@@ -11,9 +11,11 @@ from torch import Tensor
 
 from splitbench.core.data import Data, DataSet, Samples
 from splitbench.core.errors import SplitbenchError
-from splitbench.data import _holdout, _images, _npz
+from splitbench.data._download.source import Source
 from splitbench.data._folders import locate
-from splitbench.data._source import Source
+from splitbench.data._formats import holdout as _holdout
+from splitbench.data._formats import images as _images
+from splitbench.data._formats import npz as _npz
 
 _LAYOUT = _npz.Layout("identity", names="identity_names", extras=("gender",))
 

@@ -8,9 +8,10 @@ import torch
 
 from splitbench.core.data import Data, DataSet, Samples
 from splitbench.core.errors import SplitbenchError
-from splitbench.data import _images, _npz
+from splitbench.data._download.source import Source
 from splitbench.data._folders import locate
-from splitbench.data._source import Source
+from splitbench.data._formats import images as _images
+from splitbench.data._formats import npz as _npz
 
 
 @dataclass(frozen=True)

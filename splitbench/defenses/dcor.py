@@ -7,7 +7,7 @@ from annotated_types import Ge, Lt
 from torch import Tensor
 
 from splitbench.core.defense import Defense
-from splitbench.defenses._distance_correlation import distance_correlation
+from splitbench.defenses._penalties.distance_correlation import distance_correlation
 
 
 @dataclass(frozen=True)

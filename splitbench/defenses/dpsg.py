@@ -15,7 +15,7 @@ from torch import Generator, Tensor, nn
 from splitbench.core.defense import Defense, Turn
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.split import SplitModel
-from splitbench.defenses._per_sample import PerSample, without_batch_norm
+from splitbench.defenses._noise.per_sample import PerSample, without_batch_norm
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 from splitbench.core.defense import Defense
 from splitbench.core.threat import Knowledge
 from splitbench.core.wire import Message
-from splitbench.defenses._noise_level import noise_level
+from splitbench.defenses._noise.noise_level import noise_level
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from splitbench.core.errors import CellError
 from splitbench.core.randomness import generator as seeded_generator
 from splitbench.core.threat import Knowledge
 from splitbench.core.wire import Message
-from splitbench.core.zigzag import OneFor, behind_the_last, dropped, projected
-from splitbench.defenses._periodic import Over, Periodic, basis, named, secret
+from splitbench.methods.seal.periodic import Over, Periodic, basis, named, secret
+from splitbench.methods.seal.zigzag import OneFor, behind_the_last, dropped, projected
 
 _SOON_MADE = 256  # rows of the largest basis that is made only to see whether there is one
 

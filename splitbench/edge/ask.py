@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from splitbench.bench import parts
-from splitbench.bench.keys import BLOCKS, check_block
-from splitbench.bench.plan import Training
-from splitbench.bench.prepare import load_data
 from splitbench.core.component import Part
 from splitbench.core.data import Task
 from splitbench.core.errors import Mistake, SplitbenchError, nearest
 from splitbench.core.model import Model
 from splitbench.edge.case import WORKS, Case
+from splitbench.plan import components
+from splitbench.plan.cells import Training
+from splitbench.plan.feasible import load_data
+from splitbench.plan.schema import BLOCKS, check_block
 
 Spec = str | Mapping[str, Any]
 USUAL = "fashion_mnist_mini"
@@ -38,7 +38,7 @@ def ask(
     mistakes: list[Mistake] = []
 
     def part(kind: Any, spec: Spec, where: str) -> Part | None:
-        found, wrong = parts.resolve(kind, spec, where)
+        found, wrong = components.resolve(kind, spec, where)
         mistakes.extend(wrong)
         return found
 
@@ -58,9 +58,9 @@ def ask(
         mistakes.append(Mistake("shape", "a data set has a shape of its own; give one or the other"))
     if mistakes or network is None or layout is None:
         raise SplitbenchError(mistakes)
-    architecture: Model = parts.build(network)
+    architecture: Model = components.build(network)
     if data is None and sides is None and architecture.modality == "image":
-        data, _ = parts.resolve("data", USUAL, "dataset")
+        data, _ = components.resolve("data", USUAL, "dataset")
     what, many, task, count = _sample(data, sides)
     return Case(
         model=network,

@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from splitbench.bench import parts
-from splitbench.bench.outcome import Outcome
-from splitbench.bench.store import Store
 from splitbench.core.errors import Mistake, SplitbenchError, nearest
 from splitbench.edge.device import Device, Figure
 from splitbench.edge.profile import Profile
-from splitbench.edge.words import duration, energy, size
+from splitbench.edge.units import duration, energy, size
+from splitbench.plan import components
+from splitbench.store.outcome import Outcome
+from splitbench.store.store import Store
 
 _UNITS = {
     "memory": {"kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "b": 1},
@@ -143,7 +143,7 @@ def why_none(nearest_choice: Choice, budget: Budget) -> str:
     limit = profile.device.available if name == "memory" and own else budget.limits[name]
     what = f"the {size(limit)} that are free on {profile.device.name}" if own else f"{name}={said(name, limit)}"
     case = profile.case
-    choice = f"{parts.label(case.model)} cut at {case.cut}, batch {case.batch}, {case.defense}"
+    choice = f"{components.label(case.model)} cut at {case.cut}, batch {case.batch}, {case.defense}"
     return (
         f"nothing fits: {what} is the tightest limit. The nearest choice is {choice}, which takes {said(name, taken)}, "
         f"{nearest_choice.excess:.2g} times as much"

@@ -16,7 +16,6 @@ import torch
 import yaml
 from scipy.optimize import least_squares
 
-from splitbench.core.allocator import keep_memory
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.progress import tell
 from splitbench.edge import device as devices
@@ -27,6 +26,7 @@ from splitbench.edge.kinds import PRODUCTS
 from splitbench.edge.measure import measure
 from splitbench.edge.operation import Operation, Owner
 from splitbench.edge.trace import Trace
+from splitbench.runner.allocator import keep_memory
 
 _LOADERS = {
     "torch": ("lenet5", (1, 28, 28)),

@@ -12,8 +12,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from splitbench.bench import parts
-from splitbench.bench.plan import Training
 from splitbench.core.component import Part
 from splitbench.core.data import Task
 from splitbench.core.defense import Composed, Defense
@@ -22,6 +20,8 @@ from splitbench.core.model import Model
 from splitbench.core.randomness import seeded
 from splitbench.core.split import SplitModel
 from splitbench.core.topology import Topology
+from splitbench.plan import components
+from splitbench.plan.cells import Training
 
 Work = Literal["training", "inference"]
 WORKS: tuple[Work, ...] = ("training", "inference")
@@ -50,7 +50,7 @@ class Case:
 
     @property
     def defense(self) -> str:
-        return " + ".join(parts.label(part, always=1) for part in self.defenses) or "none"
+        return " + ".join(components.label(part, always=1) for part in self.defenses) or "none"
 
     @property
     def sizes(self) -> list[int]:
@@ -60,10 +60,10 @@ class Case:
 
     def document(self) -> dict[str, Any]:
         return {
-            "model": parts.label(self.model),
+            "model": components.label(self.model),
             "cut": self.cut,
             "defense": self.defense,
-            "topology": parts.label(self.topology),
+            "topology": components.label(self.topology),
             "shape": "x".join(map(str, self.shape)),
             "classes": self.classes,
             "batch": self.batch,
@@ -114,15 +114,15 @@ def _sketch(document: str) -> Scene:
 
 def stage(case: Case, device: str = "meta") -> Scene:
     """The case's networks and defense. On `meta` they have sizes and no numbers, so that any model fits any machine."""
-    architecture: Model = parts.build(case.model)
+    architecture: Model = components.build(case.model)
     text = architecture.modality == "text"
     if text != (len(case.shape) == 1):
         what = "texts, such as --shape 128" if text else "images, such as --shape 3x32x32"
         raise SplitbenchError(
             [Mistake("model", f"{case.model.name} takes {what}; a sample here has shape {case.shape}")]
         )
-    topology: Topology = parts.build(case.topology)
-    defense = Composed(tuple(parts.build(part) for part in case.defenses)).keyed(0)
+    topology: Topology = components.build(case.topology)
+    defense = Composed(tuple(components.build(part) for part in case.defenses)).keyed(0)
     if defense.mixes and not topology.simultaneous:
         raise SplitbenchError(f"{case.topology.name} has one client at a time, so nothing can be mixed; use parallel")
     network = _network(architecture, case, device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -148,7 +148,7 @@ def _network(architecture: Model, case: Case, device: str) -> torch.nn.Module:
 
 def resolve(spec: Mapping[str, Any] | str, kind: Any) -> Part:
     """A component by name or `{name: {settings}}`; raises with every mistake."""
-    part, mistakes = parts.resolve(kind, spec, str(kind).rstrip("s"))
+    part, mistakes = components.resolve(kind, spec, str(kind).rstrip("s"))
     if part is None:
         raise SplitbenchError(mistakes)
     return part

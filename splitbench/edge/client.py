@@ -7,12 +7,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from splitbench.bench.train import task_loss
 from splitbench.core.party import SERVER, client
 from splitbench.core.randomness import generator
 from splitbench.core.wire import Message, Wire
 from splitbench.edge.case import Case, Scene
 from splitbench.edge.trace import Numberless
+from splitbench.runner.train import task_loss
 
 
 class Client:

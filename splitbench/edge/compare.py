@@ -9,11 +9,11 @@ from typing import Any
 
 import yaml
 
-from splitbench.bench import parts
 from splitbench.core import registry
 from splitbench.core.errors import Mistake, SplitbenchError, nearest
 from splitbench.edge.ask import ask
 from splitbench.edge.case import Case
+from splitbench.plan import components
 
 AXES = ("model", "cut", "defense", "batch", "phase")
 
@@ -55,7 +55,7 @@ def cases(base: Mapping[str, Any], axes: Mapping[str, Sequence[Any]]) -> list[Ca
             asked |= _setting(axis, value, asked)
         every = asked.pop("every_cut", False)
         case = ask(**asked)
-        found += [replace(case, cut=cut) for cut in parts.build(case.model).cuts] if every else [case]
+        found += [replace(case, cut=cut) for cut in components.build(case.model).cuts] if every else [case]
     return found
 
 

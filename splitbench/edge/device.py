@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le, MinLen
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from splitbench.bench.document import Document
 from splitbench.core.errors import Mistake, SplitbenchError, nearest
 from splitbench.edge.kinds import KINDS
+from splitbench.plan.document import Document
 
 _FILES = Path(__file__).parent / "devices"
 

@@ -78,11 +78,11 @@ def forget_peak() -> None:
 def perform(document: dict[str, Any]) -> Measured:
     import torch
 
-    from splitbench.bench.train import _optimizer
-    from splitbench.core.allocator import keep_memory
     from splitbench.edge.benches import clock, warm_up
     from splitbench.edge.case import from_plain, stage
     from splitbench.edge.client import Client
+    from splitbench.runner.allocator import keep_memory
+    from splitbench.runner.train import _optimizer
 
     only, seconds = document.pop("only_before", False), document.pop("seconds", SECONDS)
     frugal = "MALLOC_MMAP_THRESHOLD_" in os.environ

@@ -13,8 +13,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from splitbench.core.allocator import HEAP
 from splitbench.edge.operation import Component, Owner, Who
+from splitbench.runner.allocator import HEAP
 
 Use = Literal["weights", "gradients", "optimizer", "activations", "inputs", "workspace"]
 USES: tuple[Use, ...] = ("weights", "gradients", "optimizer", "activations", "inputs", "workspace")

@@ -14,7 +14,7 @@ from splitbench.edge.operation import Operation
 from splitbench.edge.profile import Profile
 from splitbench.edge.roofline import seconds_of
 from splitbench.edge.tables import heading
-from splitbench.edge.words import size
+from splitbench.edge.units import size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from splitbench.bench.document import Document
 from splitbench.core.errors import Mistake, SplitbenchError, nearest
 from splitbench.edge.ask import ask
 from splitbench.edge.case import Case
 from splitbench.edge.profile import Profile
-from splitbench.edge.words import count, size
+from splitbench.edge.units import count, size
+from splitbench.plan.document import Document
 
 _KEYS = ("title", "profile", "columns", "paper", "device")
 # What a column may hold, and how it is said.

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from splitbench.bench.train import task_loss
 from splitbench.core.defense import Defense
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.party import Party, client
@@ -22,6 +21,7 @@ from splitbench.edge.case import Case, Scene, sketch, stage
 from splitbench.edge.operation import Operation, Owner, Who
 from splitbench.edge.trace import Trace
 from splitbench.edge.traffic import Traffic, counted
+from splitbench.runner.train import task_loss
 
 # Bytes of optimizer state for each byte of a parameter, and bytes that an update reads and writes for each.
 OPTIMIZERS = {"sgd": (1, 5), "adam": (2, 7), "adamw": (2, 7)}

@@ -9,7 +9,7 @@ from splitbench.edge.memory import USES
 from splitbench.edge.operation import Operation
 from splitbench.edge.profile import Profile
 from splitbench.edge.roofline import seconds_of
-from splitbench.edge.words import between, count, duration, energy, size
+from splitbench.edge.units import between, count, duration, energy, size
 
 Rows = tuple[tuple[str, ...], ...]
 Sheet = tuple[str, tuple[str, ...], Rows]  # title, columns, rows

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import torch
 
-from splitbench.bench.train import task_loss
 from splitbench.core.party import client
 from splitbench.core.randomness import generator, seeded
 from splitbench.core.topology import Batch
 from splitbench.core.wire import Wire
 from splitbench.edge.case import Case, Scene
 from splitbench.edge.trace import Numberless
+from splitbench.runner.train import task_loss
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ def adopt(name: str, thing: object) -> type[Model] | None:
 
 def _from_timm(name: str) -> type[Model] | None:
     # Imported here, since timm takes seconds and is asked only for names that nothing else knows.
-    from splitbench.models._timm import timm
-    from splitbench.models._timm_network import TimmNetwork
+    from splitbench.models._timm.network import TimmNetwork
+    from splitbench.models._timm.package import timm
 
     if not timm.is_model(name):
         return None
@@ -32,7 +32,7 @@ def _from_timm(name: str) -> type[Model] | None:
 
 
 def _from_maker(name: str, maker: Callable[..., Any]) -> type[Model]:
-    from splitbench.models._own_network import OwnNetwork
+    from splitbench.models._adopting.own_network import OwnNetwork
 
     members = {
         "maker": staticmethod(maker),

@@ -10,7 +10,7 @@ from annotated_types import Ge
 from torch import nn
 
 from splitbench.core.model import Model
-from splitbench.models._shapes import image
+from splitbench.models._parts.shapes import image
 
 _LAYERS = ("conv1", "relu1", "pool1", "conv2", "relu2", "pool2", "flatten", "fc1", "relu3", "fc2", "relu4")
 

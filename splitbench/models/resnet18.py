@@ -10,7 +10,7 @@ from annotated_types import Gt, Le
 from torch import nn
 
 from splitbench.core.model import Model
-from splitbench.models import _resnet
+from splitbench.models._parts import resnet as _resnet
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from annotated_types import Ge
 from torch import nn
 
 from splitbench.core.model import Model
-from splitbench.models import _roberta
+from splitbench.models._roberta import build as _roberta
 
 _LAYERS = 12
 

@@ -10,7 +10,7 @@ from annotated_types import Ge, Gt, Le
 from torch import nn
 
 from splitbench.core.model import Model
-from splitbench.models._shapes import image
+from splitbench.models._parts.shapes import image
 
 _BLOCKS = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))  # channels, convolutions
 _CLASSIFIER = ("fc1", "relu14", "drop1", "fc2", "relu15", "drop2")

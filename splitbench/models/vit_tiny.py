@@ -11,8 +11,8 @@ from torch import nn
 
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.model import Model
-from splitbench.models._shapes import image, whole_patches
-from splitbench.models._timm import timm
+from splitbench.models._parts.shapes import image, whole_patches
+from splitbench.models._timm.package import timm
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from splitbench.bench.store import Store
 from splitbench.report.checklist_questions import QUESTIONS, Answer, Item, Subject
 from splitbench.report.run_rows import find_run, rows_of
+from splitbench.store.store import Store
 
 MARKS: dict[Answer, str] = {"yes": "x", "no": "!", "unanswered": " "}
 

@@ -9,15 +9,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from splitbench.bench.outcome import Outcome
-from splitbench.bench.store import Store
 from splitbench.core import registry
-from splitbench.report.bootstrap import difference
-from splitbench.report.calibration import doubt
-from splitbench.report.interval import half_width
-from splitbench.report.ladder import falls
-from splitbench.report.measured import Measured, Seed, flattened
-from splitbench.report.worst import looking, worst
+from splitbench.report.statistics.bootstrap import difference
+from splitbench.report.statistics.calibration import doubt
+from splitbench.report.statistics.interval import half_width
+from splitbench.report.statistics.ladder import falls
+from splitbench.report.statistics.measured import Measured, Seed, flattened
+from splitbench.report.statistics.worst import looking, worst
+from splitbench.store.outcome import Outcome
+from splitbench.store.store import Store
 
 METRIC = "ssim"
 Answer = Literal["yes", "no", "unanswered"]

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from splitbench.bench.outcome import Outcome, Score
-from splitbench.bench.store import Store
 from splitbench.core.errors import SplitbenchError
-from splitbench.report.bootstrap import Difference, difference
-from splitbench.report.damage import damage_notes
-from splitbench.report.measured import Measured, Seed, flattened
+from splitbench.report.claims.scorecard import numbers
 from splitbench.report.run_rows import find_run, rows_of
-from splitbench.report.scorecard import numbers
-from splitbench.report.sheet import Sheet, Shown
+from splitbench.report.statistics.bootstrap import Difference, difference
+from splitbench.report.statistics.measured import Measured, Seed, flattened
+from splitbench.report.tables.sheet import Sheet, Shown
+from splitbench.report.unreadable import damage_notes
+from splitbench.store.outcome import Outcome, Score
+from splitbench.store.store import Store
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from splitbench.bench.outcome import Outcome
-from splitbench.bench.store import Store
 from splitbench.core.drawing import FAINT, STYLE, write
 from splitbench.core.errors import SplitbenchError
 from splitbench.report.pictures import STORED, Images, originals_of, recovered_of
-from splitbench.report.table import not_run
+from splitbench.report.tables.table import not_run
+from splitbench.store.outcome import Outcome
+from splitbench.store.store import Store
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,8 @@ import numpy as np
 from PIL import Image
 from safetensors import SafetensorError, safe_open
 
-from splitbench.bench.outcome import Outcome
-from splitbench.bench.store import Store
+from splitbench.store.outcome import Outcome
+from splitbench.store.store import Store
 
 STORED = 12  # the runner draws so many originals
 

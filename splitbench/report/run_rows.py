@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from splitbench.bench.outcome import Outcome
-from splitbench.bench.store import Store
 from splitbench.core.errors import SplitbenchError, nearest
+from splitbench.store.outcome import Outcome
+from splitbench.store.store import Store
 
 
 def find_run(outcomes: Sequence[Outcome], given: str, store: Store) -> str:

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.autograd import grad
 
-from splitbench.attacks._critic import Critic, _penalty, fooling, judged
-from splitbench.attacks._descent import shuffled
-from splitbench.attacks._fit import Pairs, fitting_noise
-from splitbench.attacks._grid import Grid
-from splitbench.attacks._match import settled
-from splitbench.attacks._mmd import mk_mmd
-from splitbench.attacks._moments import Moments
-from splitbench.attacks._substitute import Substitute
+from splitbench.attacks._alignment.critic import Critic, _penalty, fooling, judged
+from splitbench.attacks._alignment.matching import settled
+from splitbench.attacks._alignment.mmd import mk_mmd
+from splitbench.attacks._alignment.moments import Moments
+from splitbench.attacks._alignment.substitute import Substitute
+from splitbench.attacks._decoding.grid import Grid
+from splitbench.attacks._decoding.training import Pairs, fitting_noise
+from splitbench.attacks._steps.descent import shuffled
 from splitbench.core.randomness import generator, seeded
 from tests.attacks._scene import images
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from splitbench.attacks._decoders import Decoder
-from splitbench.attacks._fit import Pairs, Training, decoded, trained_decoder
-from splitbench.attacks._grid import Grid
-from splitbench.attacks._linear import LinearInverse
+from splitbench.attacks._decoding.decoder import Decoder
+from splitbench.attacks._decoding.grid import Grid
+from splitbench.attacks._decoding.linear_inverse import LinearInverse
+from splitbench.attacks._decoding.training import Pairs, Training, decoded, trained_decoder
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.randomness import generator, seeded
 

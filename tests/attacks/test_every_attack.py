@@ -12,13 +12,13 @@ import torch
 import yaml
 from torch import Generator, Tensor, nn
 
-from splitbench.bench.score import READOUTS
 from splitbench.core import registry
 from splitbench.core.attack import ActiveAttack, Attack, OnlineAttack
 from splitbench.core.component import settings_of
 from splitbench.core.randomness import generator
 from splitbench.core.threat import ThreatModel
 from splitbench.metrics.ssim import SSIM
+from splitbench.runner.score import READOUTS
 from tests.attacks._scene import SIDE, Identity, Scene, Silence, convolution, hijacked, scene
 
 FLOORS = ("black", "class_mean", "mean_image", "nearest_auxiliary")

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from splitbench.attacks import _first_layer
-from splitbench.attacks._first_layer import quickened
+from splitbench.attacks._cloning import first_layer as _first_layer
+from splitbench.attacks._cloning.first_layer import quickened
 from splitbench.core.randomness import generator, seeded
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from splitbench.attacks._floor import Floor
+from splitbench.attacks._floors.floor import Floor
 from splitbench.attacks.black import Black
 from splitbench.attacks.class_mean import ClassMean
 from splitbench.attacks.mean_image import MeanImage

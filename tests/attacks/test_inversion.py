@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from splitbench.attacks._fit import dissimilarity
-from splitbench.attacks._grid import Grid
-from splitbench.attacks._linear import LinearInverse
+from splitbench.attacks._decoding.grid import Grid
+from splitbench.attacks._decoding.linear_inverse import LinearInverse
+from splitbench.attacks._decoding.training import dissimilarity
 from splitbench.attacks.inversion import Inversion
 from splitbench.core.randomness import generator
 from splitbench.core.threat import ThreatModel

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from splitbench.attacks import _linear_clone
-from splitbench.attacks._linear_clone import LinearClone
+from splitbench.attacks._cloning import linear_clone as _linear_clone
+from splitbench.attacks._cloning.linear_clone import LinearClone
 from splitbench.attacks.unsplit import UnSplit
 from splitbench.core.defense import Composed, Defense
 from splitbench.core.randomness import generator, seeded

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from splitbench.attacks.inversion import Inversion
 from splitbench.attacks.mean_image import MeanImage
 from splitbench.attacks.unsplit import UnSplit
-from splitbench.bench.score import READOUTS
 from splitbench.core.randomness import generator, seeded
 from splitbench.core.threat import ThreatModel
 from splitbench.core.view import Auxiliary, Query, View
 from splitbench.metrics.ssim import SSIM
+from splitbench.runner.score import READOUTS
 from tests.benchmarks.test_attacks import one_at_a_time
 
 

@@ -10,10 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from splitbench.attacks._recover_basis import one_for, prefixed, recover
+from splitbench.attacks._seal.recover_basis import one_for, prefixed, recover
 from splitbench.attacks.fora import FORA
 from splitbench.attacks.seal_basis import SealBasis, found
-from splitbench.bench.prepare import prepare
 from splitbench.core.data import as_input
 from splitbench.core.defense import Composed, Defense
 from splitbench.core.errors import CellError
@@ -21,10 +20,11 @@ from splitbench.core.party import CLIENT, SERVER
 from splitbench.core.randomness import generator
 from splitbench.core.view import View
 from splitbench.core.wire import Message
-from splitbench.core.zigzag import rank
 from splitbench.defenses.seal import SEAL
+from splitbench.methods.seal.zigzag import rank
+from splitbench.runner.prepare import prepare
 from tests.attacks._scene import Identity, scene
-from tests.bench._small import cells
+from tests.runner._small import cells
 
 BRIEF: dict[str, Any] = dict.fromkeys(FORA.phases, 3)
 FUNCTIONS: list[dict[str, Any]] = [

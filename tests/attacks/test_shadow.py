@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from splitbench.attacks._match import Matching, matched
+from splitbench.attacks._alignment.matching import Matching, matched
 from splitbench.attacks.inversion import Inversion
 from splitbench.attacks.mean_image import MeanImage
 from splitbench.core.attack import Attack

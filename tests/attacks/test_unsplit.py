@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from splitbench.attacks._tv import total_variation
+from splitbench.attacks._cloning.total_variation import total_variation
 from splitbench.attacks.unsplit import UnSplit
 from splitbench.core.randomness import generator, seeded
 from splitbench.core.split import cut

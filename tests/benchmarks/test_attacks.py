@@ -13,23 +13,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from splitbench.attacks._critic import Critic, wasserstein
-from splitbench.attacks._descent import descend, draw
-from splitbench.attacks._grid import Grid
-from splitbench.attacks._mmd import mk_mmd
-from splitbench.attacks._substitute import Substitute
+from splitbench.attacks._alignment.critic import Critic, wasserstein
+from splitbench.attacks._alignment.mmd import mk_mmd
+from splitbench.attacks._alignment.substitute import Substitute
+from splitbench.attacks._decoding.grid import Grid
+from splitbench.attacks._steps.descent import descend, draw
 from splitbench.attacks.fora import FORA
 from splitbench.attacks.fsa import FSA, _Generator
 from splitbench.attacks.fsha import FSHA
 from splitbench.attacks.sdar import SDAR
 from splitbench.attacks.unsplit import UnSplit
-from splitbench.bench.score import READOUTS
 from splitbench.core.party import CLIENT, SERVER
 from splitbench.core.randomness import generator, seeded
 from splitbench.core.threat import ThreatModel
 from splitbench.core.view import Auxiliary, View
 from splitbench.core.wire import Message
 from splitbench.metrics.ssim import SSIM
+from splitbench.runner.score import READOUTS
 from tests.benchmarks._least import least
 
 IMAGES = 64

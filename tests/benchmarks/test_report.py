@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from splitbench.bench.store import Store
 from splitbench.report.page.page import report
+from splitbench.store.store import Store
 from tests.benchmarks._least import seconds
 from tests.report._large import make
 

@@ -59,7 +59,7 @@ def test_a_batch_costs_little_more_than_four_products_and_far_less_than_the_loop
 @pytest.mark.parametrize("side", [28, 32])
 def test_a_training_step_is_little_dearer(benchmark: Any, side: int) -> None:
     """conv1 and bn1 of resnet18 at the client, the rest of it at the server."""
-    from splitbench.models._timm import timm
+    from splitbench.models._timm.package import timm
 
     torch.set_num_threads(1)
     with seeded(0):

@@ -39,7 +39,7 @@ def one_thread():
 
 
 def build(name: str) -> tuple[nn.Module, SplitModel]:
-    from splitbench.models._timm import timm  # slow to import, and a plain run of the tests skips this file
+    from splitbench.models._timm.package import timm  # slow to import, and a plain run of the tests skips this file
 
     torch.manual_seed(0)
     model, options, place = NETWORKS[name]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from splitbench.bench.outcome import Outcome
-from splitbench.bench.store import Store
-from splitbench.report.table import table
+from splitbench.report.tables.table import table
+from splitbench.store.outcome import Outcome
+from splitbench.store.store import Store
 from tests.benchmarks._least import seconds
 from tests.report._large import make
 

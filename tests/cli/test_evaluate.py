@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from splitbench.bench.store import Store
+from splitbench.store.store import Store
 from tests.conftest import Command
 
 

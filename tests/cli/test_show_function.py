@@ -14,10 +14,11 @@ import pytest
 import torch
 from scipy.fft import dctn
 
-from splitbench.core.zigzag import dropped
-from splitbench.defenses._periodic import CATALOGUE, basis, named
 from splitbench.defenses.seal import SEAL
-from splitbench.report.function import BAND, OMEGAS, SIZES, catalogue, check, compaction, function_at, untrained
+from splitbench.methods.seal.function import BAND, OMEGAS, SIZES, catalogue, check, compaction, function_at
+from splitbench.methods.seal.periodic import CATALOGUE, basis, named
+from splitbench.methods.seal.zigzag import dropped
+from splitbench.runner.feature_maps import untrained
 from tests.conftest import Command
 
 
@@ -222,8 +223,10 @@ def test_mistakes_are_told_before_anything_is_computed(
     def never(*_: object) -> None:
         raise AssertionError("something was computed")
 
-    for name in ("untrained", "of_run", "check", "compaction", "catalogue"):
-        monkeypatch.setattr(f"splitbench.report.function.{name}", never)
+    for name in ("check", "compaction", "catalogue"):
+        monkeypatch.setattr(f"splitbench.methods.seal.function.{name}", never)
+    for name in ("untrained", "of_run"):
+        monkeypatch.setattr(f"splitbench.runner.feature_maps.{name}", never)
     said = splitbench("show", "function", *arguments.split())
     assert said.code == 2, said
     assert said.out == ""

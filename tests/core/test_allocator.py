@@ -11,7 +11,7 @@ import pytest
 STEPS = """
 import resource, sys
 import numpy as np
-from splitbench.core.allocator import keep_memory
+from splitbench.runner.allocator import keep_memory
 
 def faults(): return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 

@@ -123,7 +123,7 @@ def test_settings_inherited_from_another_class_are_listed_first(tmp_path):
 def test_a_class_variable_can_be_read_without_importing(tmp_path):
     path = tmp_path / "own.py"
     path.write_text(
-        "from x import y\nfrom splitbench.attacks._floor import Floor\n\n\n"
+        "from x import y\nfrom splitbench.attacks._floors.floor import Floor\n\n\n"
         "class Base(Floor):\n    plain = 3\n    made: ClassVar[int] = y()\n\n\n"
         "class Own(Base):\n    plain: ClassVar[int] = 4\n"
     )

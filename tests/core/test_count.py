@@ -104,7 +104,7 @@ def test_torch_counts_the_same_where_it_has_a_formula() -> None:
 
 
 def test_thop_agrees_on_convolutions_and_misses_attention() -> None:
-    from splitbench.edge.beside import difference, thop_macs
+    from splitbench.edge.thop_count import difference, thop_macs
 
     pytest.importorskip("thop")
     for model, cut, shape, differs in (("lenet5", "conv1", "1x28x28", False), ("vit_tiny", "block1", "3x32x32", True)):

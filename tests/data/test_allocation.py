@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from splitbench.core.data import DataSet, Samples
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.randomness import generator
-from splitbench.data._allocate import allocate
-from splitbench.data._prints import prints
+from splitbench.data._allocation.allocate import allocate
+from splitbench.data._allocation.fingerprints import prints
 
 
 def made(train, test) -> DataSet:

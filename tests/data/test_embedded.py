@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from splitbench.core.errors import SplitbenchError
-from splitbench.data import _idx
 from splitbench.data._folders import EMBEDDED, search
+from splitbench.data._formats import idx as _idx
 from splitbench.data.fashion_mnist import FashionMnist
 from splitbench.data.fashion_mnist_mini import FashionMnistMini
 

@@ -20,9 +20,9 @@ from splitbench.core.data import Data
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.progress import reporting
 from splitbench.core.registry import load, names
-from splitbench.data import _fetch
-from splitbench.data._fetch import fetch
-from splitbench.data._source import Source
+from splitbench.data._download import fetch as _fetch
+from splitbench.data._download.fetch import fetch
+from splitbench.data._download.source import Source
 
 
 class Quiet(SimpleHTTPRequestHandler):

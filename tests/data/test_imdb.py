@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from splitbench.core.errors import SplitbenchError
-from splitbench.data import _tokens
+from splitbench.data._formats import tokens as _tokens
 from splitbench.data.imdb import Imdb
 
 tokenizers = pytest.importorskip("tokenizers")

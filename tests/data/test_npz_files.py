@@ -8,7 +8,7 @@ import torch
 from _written import arrays, pictures
 
 from splitbench.core.errors import SplitbenchError
-from splitbench.data import _npz
+from splitbench.data._formats import npz as _npz
 from splitbench.data.celeba import CelebA
 from splitbench.data.cifar10 import Cifar10
 from splitbench.data.lfw import Lfw

@@ -10,7 +10,7 @@ import pytest
 from _written import RNG, idx, pictures
 
 from splitbench.core.errors import SplitbenchError
-from splitbench.data import _images
+from splitbench.data._formats import images as _images
 from splitbench.data.cifar10 import Cifar10
 from splitbench.data.fashion_mnist import FashionMnist
 from splitbench.data.mnist import Mnist

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from splitbench.core.errors import SplitbenchError
-from splitbench.data._holdout import last_fifth
+from splitbench.data._formats.holdout import last_fifth
 from splitbench.data.celeba import CelebA
 from splitbench.data.lfw import Lfw
 from splitbench.data.tiny_imagenet import TinyImagenet

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.randomness import generator
-from splitbench.data._partition import dirichlet, iid, partition
+from splitbench.data._allocation.partition import dirichlet, iid, partition
 
 labelled = st.lists(st.integers(0, 9), min_size=1, max_size=200).map(torch.tensor)
 alphas = st.floats(1e-4, 1e4)

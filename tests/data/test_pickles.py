@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from splitbench.core.errors import SplitbenchError
-from splitbench.data import _pickles
+from splitbench.data._formats import pickles as _pickles
 
 
 @pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4])

@@ -7,7 +7,7 @@ import torch
 
 from splitbench.core.randomness import generator
 from splitbench.core.registry import load
-from splitbench.data._allocate import allocate
+from splitbench.data._allocation.allocate import allocate
 
 COUNTS = {
     "mnist": (20_000, 4_000, (1, 28, 28), 10),

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from splitbench.core.component import validated
-from splitbench.defenses._distance_correlation import distance_correlation
+from splitbench.defenses._penalties.distance_correlation import distance_correlation
 from splitbench.defenses.dcor import DCOR
 from splitbench.defenses.nopeek import NoPeek
 

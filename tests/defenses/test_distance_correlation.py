@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from splitbench.core.errors import SplitbenchError
-from splitbench.defenses._distance_correlation import (
+from splitbench.defenses._penalties.distance_correlation import (
     _distances,
     corrected_distance_correlation,
     distance_correlation,

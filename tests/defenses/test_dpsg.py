@@ -13,12 +13,6 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import nn
 
-from splitbench.bench import runfolder
-from splitbench.bench.adversary import view_of
-from splitbench.bench.prepare import prepare
-from splitbench.bench.run import run
-from splitbench.bench.store import Store
-from splitbench.bench.train import train
 from splitbench.core.component import validated
 from splitbench.core.defense import Composed, Turn
 from splitbench.core.errors import CellError, SplitbenchError
@@ -27,9 +21,15 @@ from splitbench.core.split import cut, same_network
 from splitbench.core.threat import ThreatModel
 from splitbench.core.topology import Batch
 from splitbench.core.wire import Wire
-from splitbench.defenses._per_sample import PerSample, without_batch_norm
+from splitbench.defenses._noise.per_sample import PerSample, without_batch_norm
 from splitbench.defenses.dpsg import DPSG
-from tests.bench._small import cells
+from splitbench.runner import runfolder
+from splitbench.runner.adversary import view_of
+from splitbench.runner.execute import run
+from splitbench.runner.prepare import prepare
+from splitbench.runner.train import train
+from splitbench.store.store import Store
+from tests.runner._small import cells
 
 pytest.importorskip("opacus")
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from splitbench.core.defense import Composed, Defense
-from splitbench.defenses._noise_level import noise_level
+from splitbench.defenses._noise.noise_level import noise_level
 from splitbench.defenses.gaussian import Gaussian
 
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from splitbench.core.component import validated
-from splitbench.defenses._distance_correlation import distance_correlation
+from splitbench.defenses._penalties.distance_correlation import distance_correlation
 from splitbench.defenses.nopeek import NoPeek
 
 

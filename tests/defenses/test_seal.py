@@ -14,20 +14,20 @@ from hypothesis import strategies as st
 from scipy.fft import dctn
 from torch import Tensor
 
-from splitbench.bench.prepare import prepare
-from splitbench.bench.run import run
-from splitbench.bench.store import Store
-from splitbench.bench.train import smash
 from splitbench.core.data import as_input
 from splitbench.core.defense import Composed, Defense
 from splitbench.core.errors import CellError, SplitbenchError
 from splitbench.core.party import SERVER, client
 from splitbench.core.randomness import generator
 from splitbench.core.wire import Message
-from splitbench.core.zigzag import dropped, order
-from splitbench.defenses._periodic import CATALOGUE, basis, judge, named, sampled, secret
 from splitbench.defenses.seal import SEAL
-from tests.bench._small import cells
+from splitbench.methods.seal.periodic import CATALOGUE, basis, judge, named, sampled, secret
+from splitbench.methods.seal.zigzag import dropped, order
+from splitbench.runner.execute import run
+from splitbench.runner.prepare import prepare
+from splitbench.runner.train import smash
+from splitbench.store.store import Store
+from tests.runner._small import cells
 
 SIZES = (14, 16, 32, 64)
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from splitbench.bench.outcome import Score
-from splitbench.bench.store import Store
 from splitbench.core.errors import SplitbenchError
 from splitbench.edge.budget import choices, need, parse, why_none
 from splitbench.edge.compare import axes_of, cases, expand
 from splitbench.edge.device import load
 from splitbench.edge.profile import Profile, profile
-from tests.bench.test_store import outcome
+from splitbench.store.outcome import Score
+from splitbench.store.store import Store
 from tests.report._mounted import mount
+from tests.runner.test_store import outcome
 
 BASE = {"model": "lenet5", "shape": "1x28x28"}
 

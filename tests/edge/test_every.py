@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from splitbench.bench import parts
 from splitbench.core import registry
 from splitbench.core.errors import CellError
 from splitbench.edge.device import load
 from splitbench.edge.profile import profile
 from splitbench.edge.tables import sheets, verdict
+from splitbench.plan import components
 from tests.edge._cases import case
 
 DEFENSES = registry.names("defenses")
@@ -24,7 +24,7 @@ def shape(model: str) -> str:
 
 
 def places(model: str) -> list[str]:
-    built = parts.build(parts.resolve("models", {model: SETTINGS.get(model, {})}, "model")[0])  # type: ignore[arg-type]
+    built = components.build(components.resolve("models", {model: SETTINGS.get(model, {})}, "model")[0])  # type: ignore[arg-type]
     return list(built.cuts)
 
 

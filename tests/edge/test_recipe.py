@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from splitbench.bench import recipes
-from splitbench.bench.calls import check
 from splitbench.core.errors import SplitbenchError
 from splitbench.edge.recipe import ProfileRecipe
+from splitbench.plan import recipes
+from splitbench.runner.api import check
 from tests.conftest import Command
 
 RESULTS = Path(__file__).parents[2] / "results" / "seal"

@@ -10,7 +10,7 @@ from splitbench.edge.device import Device, Speed, load
 from splitbench.edge.kinds import BACKWARD, KINDS
 from splitbench.edge.operation import Operation, Owner
 from splitbench.edge.roofline import Range, joules, link_seconds, seconds_of, speed_of
-from splitbench.edge.words import count, duration, energy, size
+from splitbench.edge.units import count, duration, energy, size
 
 RPI4 = load("rpi4")
 WHOLE = st.integers(0, 10**13)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from splitbench.bench.calls import train
 from splitbench.edge.ask import ask
 from splitbench.edge.device import load
 from splitbench.edge.profile import profile
+from splitbench.runner.api import train
 
 
 @pytest.mark.parametrize("clients", [1, 3])

@@ -192,7 +192,7 @@ def test_a_name_that_nobody_knows_gets_the_nearest_of_ours() -> None:
 
 
 def test_adopting_the_users_network_does_not_import_timm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "splitbench.models._timm", None)
+    monkeypatch.setitem(sys.modules, "splitbench.models._timm.package", None)
     assert adopt("net.py:Net", nn.Linear) is not None
     with pytest.raises(ImportError):
         adopt("resnet10t", None)

@@ -11,7 +11,7 @@ from _small_models import TOKENS, batch_for, model
 from safetensors.torch import save_file
 
 from splitbench.core.errors import SplitbenchError
-from splitbench.models._roberta import _transformers
+from splitbench.models._roberta.build import _transformers
 
 
 def theirs(**changes: int) -> torch.nn.Module:
@@ -33,7 +33,7 @@ def published(tmp_path: Path, **changes: int) -> tuple[torch.nn.Module, str]:
 
 
 def loaded(weights: str, classes: int = 0) -> torch.nn.Module:
-    from splitbench.models import _roberta
+    from splitbench.models._roberta import build as _roberta
 
     sizes = _roberta.Sizes(vocabulary=TOKENS, length=8, layers=2, width=16, heads=4)
     return _roberta.build("roberta_small", sizes, (8,), classes, weights)

@@ -8,7 +8,7 @@ from torch import nn
 
 from splitbench.core.randomness import seeded
 from splitbench.core.registry import load
-from splitbench.models._timm import timm
+from splitbench.models._timm.package import timm
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from splitbench.bench.outcome import SCHEMA, SCHEMA_VERSION
+from splitbench.store.outcome import SCHEMA, SCHEMA_VERSION
 
 METRICS = (("mse", "1"), ("psnr", "1"), ("ssim", "wang2004"))
 READOUTS = ("clamp", "minmax")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from splitbench.bench.outcome import Score
-from splitbench.bench.store import Store
-from tests.bench.test_store import outcome
+from splitbench.store.outcome import Score
+from splitbench.store.store import Store
+from tests.runner.test_store import outcome
 
 
 def mount(

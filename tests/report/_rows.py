@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from splitbench.bench.outcome import Outcome, Score
-from splitbench.bench.store import Store
+from splitbench.store.outcome import Outcome, Score
+from splitbench.store.store import Store
 
 SAMPLES = tuple(range(100, 124))
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from splitbench.report import bootstrap
-from splitbench.report.bootstrap import Difference, difference
-from splitbench.report.measured import Measured, Seed
+from splitbench.report.statistics import bootstrap
+from splitbench.report.statistics.bootstrap import Difference, difference
+from splitbench.report.statistics.measured import Measured, Seed
 
 
 def measured(*seeds: list[float], metric: str = "ssim", dataset: str = "d", first: int = 0) -> Measured:

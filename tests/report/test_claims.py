@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from splitbench.bench.claim import read
-from splitbench.bench.paper import Paper, load
-from splitbench.report.claims import Scored, claims, judge
-from splitbench.report.measured import Rows as Found
-from splitbench.report.scorecard import scorecard, told
+from splitbench.plan.claim import read
+from splitbench.plan.paper import Paper, load
+from splitbench.report.claims.judge import Scored, claims, judge
+from splitbench.report.claims.scorecard import scorecard, told
+from splitbench.report.statistics.measured import Rows as Found
 from tests.conftest import Command
 from tests.report._rows import Rows, values
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from splitbench.bench.store import Store
 from splitbench.core.errors import SplitbenchError
 from splitbench.report.diff import Diff, diff
+from splitbench.store.store import Store
 from tests.conftest import Command
 from tests.report._rows import Rows, values
 

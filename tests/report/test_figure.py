@@ -10,11 +10,11 @@ import pytest
 import torch
 from PIL import Image
 
-from splitbench.bench import runfolder
-from splitbench.bench.recipe import Recipe
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.randomness import generator
+from splitbench.plan.recipe import Recipe
 from splitbench.report.figure import draw, figure
+from splitbench.runner import runfolder
 from tests.report._rows import Rows
 
 TRUTH = torch.rand(5, 1, 8, 8, generator=generator(0))

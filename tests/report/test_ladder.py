@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from splitbench.report import render
-from splitbench.report.table import Table, table
+from splitbench.report.tables import render
+from splitbench.report.tables.table import Table, table
 from tests.report._mounted import mount
 
 

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from splitbench.bench import recipes
-from splitbench.bench.outcome import Outcome
 from splitbench.core.errors import SplitbenchError
-from splitbench.report import render
-from splitbench.report.claims import claims
-from splitbench.report.paper_table import PaperTable, paper_table
-from splitbench.report.scorecard import scorecard
+from splitbench.plan import recipes
+from splitbench.report.claims.judge import claims
+from splitbench.report.claims.scorecard import scorecard
+from splitbench.report.tables import render
+from splitbench.report.tables.paper_table import PaperTable, paper_table
+from splitbench.store.outcome import Outcome
 from tests.conftest import Command
 from tests.report._rows import Rows, values
 from tests.report.test_claims import SEAL, filled

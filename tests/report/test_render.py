@@ -9,8 +9,8 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from splitbench.report import render
-from splitbench.report.sheet import Sheet, Shown
+from splitbench.report.tables import render
+from splitbench.report.tables.sheet import Sheet, Shown
 from tests.report.test_paper_table import Heads
 
 text = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from splitbench.bench.store import Store
 from splitbench.core.errors import SplitbenchError
-from splitbench.report import render
-from splitbench.report.pages import pages, shown
+from splitbench.report.tables import render
+from splitbench.report.tables.pages import pages, shown
+from splitbench.store.store import Store
 from tests.conftest import Command
 from tests.report.test_claims import filled
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from splitbench.bench.outcome import Score
-from splitbench.bench.store import Store
 from splitbench.core.errors import SplitbenchError
-from splitbench.report import render
-from splitbench.report.table import Table, table
-from tests.bench.test_store import outcome
+from splitbench.report.tables import render
+from splitbench.report.tables.table import Table, table
+from splitbench.store.outcome import Score
+from splitbench.store.store import Store
 from tests.report._rows import Rows, values
+from tests.runner.test_store import outcome
 
 
 def put(store: Path, key: str, values: tuple[float, ...] = (), **changes: object) -> None:

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from splitbench.bench.outcome import Score
-from splitbench.bench.store import Store
-from splitbench.report import render
-from splitbench.report.table import Table, table
-from splitbench.report.worst import looking, worst
-from tests.bench.test_store import outcome
+from splitbench.report.statistics.worst import looking, worst
+from splitbench.report.tables import render
+from splitbench.report.tables.table import Table, table
+from splitbench.store.outcome import Score
+from splitbench.store.store import Store
 from tests.report._mounted import mount
+from tests.runner.test_store import outcome
 
 
 def one(store: Path, **asked: object) -> Table:

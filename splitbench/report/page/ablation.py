@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from splitbench.bench.outcome import Outcome
-from splitbench.report.interval import half_width
 from splitbench.report.page import axis
 from splitbench.report.page.gather import LEAK, Gathered, flat
 from splitbench.report.page.plot import Line, Mark, Plot, Section
-from splitbench.report.page.standing import UTILITY, score
-from splitbench.report.page.standing import utility as utility_of
+from splitbench.report.page.verdicts import UTILITY, score
+from splitbench.report.page.verdicts import utility as utility_of
+from splitbench.report.statistics.interval import half_width
+from splitbench.store.outcome import Outcome
 
 LINES = 15  # of one plot
 NAMED = 6  # lines with a label; the others have the hover and the table

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from splitbench.report.page.gather import LEAK, Gathered
-from splitbench.report.page.standing import UTILITY, Standing
+from splitbench.report.page.verdicts import UTILITY, Standing
 
 NAMED = 3  # in a sentence
 RULE = (

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
-from splitbench.bench.outcome import Outcome
 from splitbench.report.page.gather import LEAK, METRIC, Gathered
-from splitbench.report.page.standing import Faced, Standing, score
+from splitbench.report.page.verdicts import Faced, Standing, score
 from splitbench.report.pictures import Images, originals_of, recovered_of
+from splitbench.store.outcome import Outcome
 
 PAIRS = 36  # of attack and defense
 ACROSS = 8  # images of each

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from splitbench.bench.outcome import Outcome
-from splitbench.bench.plan import digest
-from splitbench.bench.store import Store
 from splitbench.core.errors import SplitbenchError
+from splitbench.plan.cells import digest
+from splitbench.store.outcome import Outcome
+from splitbench.store.store import Store
 
 METRIC = "ssim"  # what leakage is told in, as `evaluate` does
 LEAK = METRIC.upper()  # in prose

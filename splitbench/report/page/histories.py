@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 
-from splitbench.bench.outcome import Outcome
 from splitbench.report.page import axis
 from splitbench.report.page.gather import Gathered
 from splitbench.report.page.plot import Line, Mark, Plot, Section, section
-from splitbench.report.page.standing import Standing
+from splitbench.report.page.verdicts import Standing
+from splitbench.store.outcome import Outcome
 
 LINES = 10  # of one plot
 

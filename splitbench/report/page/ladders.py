@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from splitbench.bench.outcome import Outcome
 from splitbench.core.threat import KNOWLEDGE
-from splitbench.report.ladder import falls
 from splitbench.report.page import axis
 from splitbench.report.page.gather import LEAK, METRIC, Gathered
 from splitbench.report.page.plot import Line, Mark, Plot, Section, section
-from splitbench.report.page.standing import Standing, score
+from splitbench.report.page.verdicts import Standing, score
+from splitbench.report.statistics.ladder import falls
+from splitbench.store.outcome import Outcome
 
 NAMED = 6
 

@@ -15,17 +15,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from splitbench import __version__
-from splitbench.bench.index import remembering
-from splitbench.bench.store import Store
+from splitbench.report.claims.scorecard import counted, told
 from splitbench.report.page import ablation, histories, ladders, pareto
 from splitbench.report.page.answer import RULE, answer
-from splitbench.report.page.extra import heads, plans, scorecard, sides, tables
 from splitbench.report.page.gallery import PAIRS
 from splitbench.report.page.gallery import gallery as pictures
 from splitbench.report.page.gather import LEAK, METRIC, Gathered, gather
 from splitbench.report.page.runs import runs
-from splitbench.report.page.standing import COSTS, UTILITY, standings
-from splitbench.report.scorecard import counted, told
+from splitbench.report.page.tables import heads, plans, scorecard, sides, tables
+from splitbench.report.page.verdicts import COSTS, UTILITY, standings
+from splitbench.store.index import remembering
+from splitbench.store.store import Store
 
 SETTINGS = 12  # that are shown at once
 PLOTS = 24  # of one section

@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 from splitbench.report.page import axis
 from splitbench.report.page.gather import LEAK
 from splitbench.report.page.plot import Line, Mark, Plot, Section, section
-from splitbench.report.page.standing import COSTS, UTILITY, Cost, Standing
+from splitbench.report.page.verdicts import COSTS, UTILITY, Cost, Standing
 
 LABELS = 14  # of one plot; more would be a tangle
 

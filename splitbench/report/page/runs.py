@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from splitbench.bench.outcome import Outcome
-from splitbench.report.again import Command, Sources, again
 from splitbench.report.page.gather import LEAK, Gathered
-from splitbench.report.page.standing import score
+from splitbench.report.page.verdicts import score
+from splitbench.report.reproduce import Command, Sources, again
+from splitbench.store.outcome import Outcome
 
 
 @dataclass(frozen=True)

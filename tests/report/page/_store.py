@@ -11,11 +11,11 @@ import yaml
 from PIL import Image
 from safetensors.numpy import save_file
 
-from splitbench.bench.outcome import Outcome, Score
-from splitbench.bench.plan import Cell, RunSpec
-from splitbench.bench.store import Store
 from splitbench.core.component import Part
 from splitbench.core.threat import ThreatModel
+from splitbench.plan.cells import Cell, RunSpec
+from splitbench.store.outcome import Outcome, Score
+from splitbench.store.store import Store
 
 IMAGES, SIDE = 10, 12
 GAUSSIAN = {s: Part("defenses", "gaussian", {"sigma": s}) for s in (0.5, 1.0, 2.0)}

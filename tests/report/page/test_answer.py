@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from splitbench.bench.store import Store
 from splitbench.report.page.answer import Answer, answer
 from splitbench.report.page.gather import gather
-from splitbench.report.page.standing import Standing, standings
+from splitbench.report.page.verdicts import Standing, standings
+from splitbench.store.store import Store
 from tests.report.page._store import GAUSSIAN, attack, small, spec, train
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from splitbench.bench.plan import Cell
-from splitbench.bench.store import Store
 from splitbench.core.component import Part
+from splitbench.plan.cells import Cell
 from splitbench.report.page.page import report
+from splitbench.store.store import Store
 from tests.conftest import Command
 from tests.report.page._store import GAUSSIAN, attack, row, small, spec, train
 

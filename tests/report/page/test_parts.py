@@ -13,12 +13,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from splitbench.bench.store import Store
 from splitbench.report.page import ablation, axis, ladders, pareto
 from splitbench.report.page.gallery import ACROSS, gallery
 from splitbench.report.page.gather import distinct, gather
 from splitbench.report.page.plot import Line, Mark, Plot, spread, tag
-from splitbench.report.page.standing import standings
+from splitbench.report.page.verdicts import standings
+from splitbench.store.store import Store
 from tests.conftest import TINY, Command
 from tests.report.page._store import GAUSSIAN, IMAGES, attack, originals, small, spec, train
 
@@ -154,9 +154,9 @@ def test_where_there_are_too_many_the_worst_of_each_defense_is_shown(tmp_path: P
 def test_a_gallery_reads_what_the_runner_really_stores(splitbench: Command, tmp_path: Path) -> None:
     import torch
 
-    from splitbench.bench.prepare import prepare
-    from splitbench.bench.runfolder import read_spec
     from splitbench.core.data import as_input
+    from splitbench.runner.prepare import prepare
+    from splitbench.runner.runfolder import read_spec
 
     assert splitbench("train", *TINY).code == 0
     assert splitbench("attack", "inversion", "--steps", "2").code == 0

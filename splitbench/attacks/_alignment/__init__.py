@@ -1,0 +1,1 @@
+"""Aligning features of the adversary's own with the client's."""

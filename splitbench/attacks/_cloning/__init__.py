@@ -1,0 +1,1 @@
+"""Optimising inputs and a clone of the client together."""

@@ -1,0 +1,1 @@
+"""From smashed data back to inputs."""

@@ -1,0 +1,1 @@
+"""Attackers that look at nothing."""

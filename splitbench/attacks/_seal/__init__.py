@@ -1,0 +1,1 @@
+"""Recovering SEAL's secret."""

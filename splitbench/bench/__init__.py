@@ -1,1 +1,0 @@
-"""Recipe, plan, run, store."""

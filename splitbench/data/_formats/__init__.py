@@ -1,0 +1,1 @@
+"""Reading the formats that data comes in."""

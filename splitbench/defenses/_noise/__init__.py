@@ -1,0 +1,1 @@
+"""Noise on smashed data and on gradients."""

@@ -1,0 +1,1 @@
+"""Terms of a client's loss."""

@@ -1,0 +1,1 @@
+"""SEAL's zig-zag, its periodic functions, and what one of them is worth."""

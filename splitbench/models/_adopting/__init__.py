@@ -1,0 +1,1 @@
+"""Networks that were not written for splitbench."""

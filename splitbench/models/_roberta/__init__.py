@@ -1,0 +1,1 @@
+"""RoBERTa of any size."""

@@ -1,0 +1,86 @@
+"""Whether a run can be made: its data is here, its network can be built and cut. Nothing is trained."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+
+import torch
+
+from splitbench.core.component import Part
+from splitbench.core.data import DataSet, as_input
+from splitbench.core.defense import Defense
+from splitbench.core.errors import Mistake, SplitbenchError
+from splitbench.core.model import Model
+from splitbench.core.randomness import generator, seeded
+from splitbench.core.topology import Topology
+from splitbench.data._allocation.allocate import allocate
+from splitbench.data._folders import folders
+from splitbench.plan import components
+from splitbench.plan.cells import RunSpec
+
+
+def load_data(part: Part) -> DataSet:
+    """A data set, read once per process from the folders that are set."""
+    return _load(part.name, json.dumps(part.settings, sort_keys=True), folders())
+
+
+@functools.lru_cache(maxsize=4)
+def _load(name: str, settings: str, places: tuple[Path, ...]) -> DataSet:
+    data: DataSet = components.build(Part("data", name, json.loads(settings))).load(places)
+    return data
+
+
+def check_run(spec: RunSpec) -> None:
+    """Everything that can be wrong with a run and is known before training. Raises `SplitbenchError`."""
+    data = load_data(spec.data)
+    architecture: Model = components.build(spec.model)
+    if architecture.modality != data.modality:
+        raise SplitbenchError(
+            [Mistake("model", f"{spec.model.name} takes {architecture.modality}, {spec.data.name} is {data.modality}")]
+        )
+    if spec.protected is not None and spec.protected > spec.clients:
+        raise SplitbenchError([Mistake("protected", f"{spec.protected} of {spec.clients} clients cannot be protected")])
+    topology: Topology = components.build(spec.topology)
+    try:
+        defenses: list[Defense] = [components.build(part) for part in spec.defenses]
+    except SplitbenchError as error:
+        raise SplitbenchError([Mistake("defenses", mistake.what) for mistake in error.mistakes]) from error
+    if any(defense.mixes for defense in defenses) and not topology.simultaneous:
+        raise SplitbenchError(
+            [
+                Mistake(
+                    "topology", f"{spec.topology.name} has one client at a time, so nothing can be mixed; use parallel"
+                )
+            ]
+        )
+    counts = spec.samples
+    allocate(data, counts.private, counts.auxiliary, counts.evaluation, generator(spec.seed, "allocation")).check()
+    _check_network(json.dumps([p.document() for p in (spec.data, spec.model, spec.topology)], sort_keys=True), spec.cut)
+
+
+@functools.lru_cache(maxsize=64)
+def _check_network(documents: str, cut: str) -> None:
+    """Whether this network can be built for this data and cut there; the same for every defense and seed."""
+    data_part, model_part, topology_part = (
+        Part(kind, document["name"], document["settings"], document["version"])
+        for kind, document in zip(("data", "models", "topologies"), json.loads(documents), strict=True)
+    )
+    data = load_data(data_part)
+    architecture: Model = components.build(model_part)
+    topology: Topology = components.build(topology_part)
+    with seeded(0):
+        try:
+            network = architecture.build(data.shape, data.classes)
+            split = architecture.split(network, topology.places(cut, list(architecture.cuts)))
+        except SplitbenchError as error:
+            raise SplitbenchError([Mistake("cut", m.what) for m in error.mistakes]) from error
+        split.eval()
+        try:
+            with torch.no_grad():
+                split.joined(as_input(data.train.x[:1]))
+        except (RuntimeError, ValueError, AssertionError) as error:
+            raise SplitbenchError(
+                [Mistake("model", f"{model_part.name} cannot take inputs of shape {data.shape}: {error}")]
+            ) from error

@@ -1,0 +1,242 @@
+"""The `paper:` block of a recipe: a table as its paper prints it, with the paper's values, and what its text claims.
+
+    paper:
+      table: 5
+      caption: Efficacy of SEAL for different values of omega
+      percent: true                        # as the paper prints its values; here they are fractions
+      where: {defense: seal}               # what all of the table is about
+      rows: [attack, dataset]              # the outer one first
+      columns: [omega, metric]
+      names: {omega: {1.0: "1.0"}, ...}    # what stands on each axis, in the paper's order and words
+      heads: {attack: Attack}              # what the paper calls an axis
+      best: {along: attack, metric: ssim}  # which values compete for being printed bold
+      undefended: {omega: 1.0}             # where this paper's tables have the undefended twin
+      also: [seal/table2]                  # recipes whose rows and values the claims may compare with
+      axes: [dataset, omega, attack, metric]
+      values: {cifar10: {1.0: {fsha: {accuracy: 0.712, ssim: 0.903}}}}    # nested as `axes` says; null: empty there
+      claims: [...]                        # see claim.py
+
+An axis is something a row of the store has, or a setting of a defense (`omega`). Nothing here loads torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from splitbench.core.errors import Mistake, SplitbenchError, nearest
+from splitbench.plan import claim as claims_of
+from splitbench.plan import recipes
+from splitbench.plan.axes import check_axis, check_value, plain
+from splitbench.plan.claim import Claim
+from splitbench.plan.document import Document
+
+KEYS = ("table", "caption", "percent", "where", "rows", "columns", "names", "heads", "best", "undefended", "also",
+        "axes", "values", "claims")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Paper:
+    recipe: str = ""
+    title: str = ""
+    table: str = ""
+    caption: str = ""
+    percent: bool = False
+    where: Mapping[str, str] = field(default_factory=dict)
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    heads: Mapping[str, str] = field(default_factory=dict)
+    best: Mapping[str, str] = field(default_factory=dict)
+    undefended: Mapping[str, str] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
+    axes: tuple[str, ...] = ()
+    values: Any = None
+    claims: tuple[Claim, ...] = ()
+
+    @property
+    def laid_out(self) -> bool:
+        return bool(self.rows and self.columns)
+
+    def value(self, at: Mapping[str, str]) -> float | None:
+        """What the paper prints there; None where it prints nothing."""
+        if not self.axes or any(at.get(axis, value) != value for axis, value in self.where.items()):
+            return None
+        found = self.values
+        for axis in self.axes:
+            if not isinstance(found, Mapping) or axis not in at:
+                return None
+            found = {plain(key): value for key, value in found.items()}.get(at[axis])
+        return float(found) if isinstance(found, int | float) else None
+
+
+def load(given: str | Path) -> Paper:
+    """The block of a recipe, by name or path, checked by itself: the rest of the recipe may need data and torch."""
+    name, path = recipes.find(str(given))
+    document = Document.load(path)
+    data = document.data if isinstance(document.data, dict) else {}
+    # A recipe of profiles has rows of its own, which the edge reads.
+    block = {} if recipes.counts_only(path) else data.get("paper") or {}
+    document.refuse([*document.mistakes, *check(block)])
+    return read(block, name, str(data.get("title") or ""))
+
+
+def check(block: Any, where: str = "paper") -> list[Mistake]:
+    """Every mistake in the block."""
+    if not isinstance(block, Mapping):
+        return [Mistake(where, f"expected settings, got {block!r}")]
+    mistakes = [
+        Mistake(f"{where}.{key}", f"no setting named '{key}'{nearest(str(key), KEYS)}")
+        for key in block
+        if key not in KEYS
+    ]
+    if not isinstance(block.get("caption", ""), str):
+        mistakes.append(Mistake(f"{where}.caption", f"expected a text, got {block['caption']!r}"))
+    if not isinstance(block.get("percent", False), bool):
+        mistakes.append(Mistake(f"{where}.percent", f"expected true or false, got {block['percent']!r}"))
+    for key in ("rows", "columns", "axes"):
+        mistakes += _check_axes(block.get(key, []), f"{where}.{key}")
+    for key in ("where", "undefended"):
+        mistakes += _check_fixed(block.get(key, {}), f"{where}.{key}")
+    mistakes += _check_names(block, where)
+    mistakes += _check_best(block, where)
+    mistakes += _check_also(block.get("also", []), f"{where}.also")
+    if not mistakes:
+        mistakes += _check_layout(block, where)
+        mistakes += _check_values(block.get("values"), tuple(block.get("axes", ())), f"{where}.values")
+        named = {axis: tuple(map(plain, values)) for axis, values in block.get("names", {}).items()}
+        mistakes += claims_of.check(block.get("claims", []), named, f"{where}.claims")
+    return mistakes
+
+
+def read(block: Mapping[str, Any], recipe: str, title: str) -> Paper:
+    """The block as it is used; it was checked."""
+
+    def fixed(key: str) -> dict[str, str]:
+        return {axis: plain(value) for axis, value in block.get(key, {}).items()}
+
+    names = {
+        axis: {plain(value): str(label) for value, label in labels.items()}
+        for axis, labels in block.get("names", {}).items()
+    }
+    return Paper(
+        recipe,
+        title,
+        str(block.get("table", "")),
+        block.get("caption", ""),
+        block.get("percent", False),
+        fixed("where"),
+        tuple(block.get("rows", ())),
+        tuple(block.get("columns", ())),
+        names,
+        dict(block.get("heads", {})),
+        dict(block.get("best", {})),
+        fixed("undefended"),
+        tuple(block.get("also", ())),
+        tuple(block.get("axes", ())),
+        block.get("values"),
+        claims_of.read(block.get("claims", ())),
+    )
+
+
+def _check_axes(given: Any, where: str) -> list[Mistake]:
+    if not isinstance(given, list):
+        return [Mistake(where, f"expected a list of axes, got {given!r}")]
+    twice = [Mistake(f"{where}[{i}]", f"'{axis}' is given twice") for i, axis in enumerate(given) if axis in given[:i]]
+    return [*(m for i, axis in enumerate(given) for m in check_axis(axis, f"{where}[{i}]")), *twice]
+
+
+def _check_fixed(given: Any, where: str) -> list[Mistake]:
+    if not isinstance(given, Mapping):
+        return [Mistake(where, f"expected axes with a value each, got {given!r}")]
+    return [
+        mistake
+        for axis, value in given.items()
+        for mistake in check_axis(axis, f"{where}.{axis}") or check_value(axis, value, f"{where}.{axis}")
+    ]
+
+
+def _check_names(block: Mapping[str, Any], where: str) -> list[Mistake]:
+    mistakes: list[Mistake] = []
+    names, heads = block.get("names", {}), block.get("heads", {})
+    if not isinstance(names, Mapping) or not all(isinstance(labels, Mapping) for labels in names.values()):
+        return [Mistake(f"{where}.names", "expected axes, each with its values and what the paper calls them")]
+    for axis, labels in names.items():
+        wrong = check_axis(axis, f"{where}.names.{axis}")
+        mistakes += wrong or [m for v in labels for m in check_value(axis, v, f"{where}.names.{axis}.{v}")]
+    if not isinstance(heads, Mapping):
+        return [*mistakes, Mistake(f"{where}.heads", f"expected axes and what the paper calls them, got {heads!r}")]
+    return mistakes + [m for axis in heads for m in check_axis(axis, f"{where}.heads.{axis}")]
+
+
+def _check_best(block: Mapping[str, Any], where: str) -> list[Mistake]:
+    best = block.get("best", {})
+    if not isinstance(best, Mapping) or (best and set(best) != {"along", "metric"}):
+        return [Mistake(f"{where}.best", f"expected {{along: an axis, metric: a metric}}, got {best!r}")]
+    if not best:
+        return []
+    return [
+        *check_axis(best["along"], f"{where}.best.along"),
+        *check_value("metric", best["metric"], f"{where}.best.metric"),
+    ]
+
+
+def _check_also(given: Any, where: str) -> list[Mistake]:
+    if not isinstance(given, list):
+        return [Mistake(where, f"expected a list of recipes, got {given!r}")]
+    names = recipes.names()
+    return [
+        Mistake(f"{where}[{i}]", f"no recipe named '{name}'{nearest(str(name), names)}")
+        for i, name in enumerate(given)
+        if name not in names
+    ]
+
+
+def _check_layout(block: Mapping[str, Any], where: str) -> list[Mistake]:
+    rows, columns = block.get("rows", []), block.get("columns", [])
+    if not rows and not columns:
+        return []
+    names, fixed = block.get("names", {}), block.get("where", {})
+    mistakes = [
+        Mistake(f"{where}.{k}", "a layout has both rows and columns") for k in ("rows", "columns") if k not in block
+    ]
+    for axis in (*rows, *columns):
+        if axis not in names:
+            mistakes.append(Mistake(f"{where}.names", f"does not say what stands on the axis '{axis}'"))
+        if axis in fixed:
+            mistakes.append(Mistake(f"{where}.where.{axis}", f"'{axis}' is an axis of the table as well"))
+    mistakes += [Mistake(f"{where}.columns", f"'{axis}' is in the rows too") for axis in columns if axis in rows]
+    if "metric" not in (*rows, *columns, *fixed):
+        mistakes.append(Mistake(where, "the metric is neither an axis nor in `where`"))
+    along = block.get("best", {}).get("along")
+    if along and along not in (*rows, *columns):
+        mistakes.append(Mistake(f"{where}.best.along", f"'{along}' is no axis of the table"))
+    return mistakes
+
+
+def _check_values(values: Any, axes: tuple[str, ...], where: str) -> list[Mistake]:
+    """Values nested as `axes` says. Without `axes` nobody reads them, and nobody can say what is wrong."""
+    if not axes or values is None:
+        return []
+    if not isinstance(values, Mapping):
+        return [Mistake(where, f"expected values by {axes[0]}, got {values!r}")]
+    mistakes: list[Mistake] = []
+    for key, inner in values.items():
+        place = f"{where}.{key}"
+        wrong = check_value(axes[0], key, place)
+        if not wrong and len(axes) > 1:
+            wrong = _check_values(inner, axes[1:], place)
+        elif not wrong and not (inner is None or (isinstance(inner, int | float) and not isinstance(inner, bool))):
+            wrong = [Mistake(place, f"expected a number or null, got {inner!r}")]
+        mistakes += wrong
+    return mistakes
+
+
+def of_plan(plan: Mapping[str, Any], recipe: str) -> Paper:
+    """The block as a store keeps it with the plan of a recipe that is not at hand."""
+    block = plan.get("paper") or {}
+    if mistakes := check(block):
+        raise SplitbenchError(mistakes, source=f"the stored plan of {recipe}")
+    return read(block, recipe, plan.get("title", ""))

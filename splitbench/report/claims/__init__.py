@@ -1,0 +1,1 @@
+"""What a paper's text claims, judged on our rows."""

@@ -1,0 +1,1 @@
+"""Means, intervals, comparisons, and what makes a number doubtful."""

@@ -1,0 +1,1 @@
+"""Tables from the store, in every format."""

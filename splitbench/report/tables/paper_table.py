@@ -1,0 +1,243 @@
+"""A table as its paper lays it out: our values and the paper's side by side, and what they are worth."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from splitbench.core import registry
+from splitbench.core.errors import SplitbenchError
+from splitbench.plan import recipes
+from splitbench.plan.axes import KINDS, check_axis, check_value
+from splitbench.plan.paper import Paper, load, of_plan
+from splitbench.report.statistics.best import marks
+from splitbench.report.statistics.interval import half_width
+from splitbench.report.statistics.ladder import falls
+from splitbench.report.statistics.measured import UTILITY, Measured, Rows, planned_seeds
+from splitbench.report.tables.paper_notes import NOT_PLANNED, NOT_RUN, caption_of, metrics_of, notes_of
+from splitbench.report.tables.sheet import Sheet, Shown
+from splitbench.report.tables.table import not_run
+from splitbench.report.unreadable import damage_notes
+from splitbench.store.outcome import Outcome
+from splitbench.store.store import Store
+
+Side = Literal["both", "paper", "ours"]
+Place = tuple[str, ...]  # a value on each axis of the rows, or of the columns
+
+
+@dataclass(frozen=True)
+class Value:
+    """One place of the table."""
+
+    at: Mapping[str, str]
+    paper: float | None = None
+    ours: Measured | None = None
+    undefended: float | None = None  # ours, the same on the twin
+    half: float | None = None
+    ladder: str = ""
+    mark: Literal["", "best", "tie"] = ""
+
+    def shown(self, percent: bool, side: Side, undefended: bool = False) -> Shown:
+        scale, digits = (100, 1) if percent else (1, 3)
+        paper = "–" if self.paper is None else f"{self.paper * scale:.{digits}f}"
+        if side == "paper" or self.ours is None:
+            return Shown(paper)
+        mean = self.ours.mean
+        if mean is None:
+            own = self.ours.note.split(":")[0]
+        else:
+            own = f"{mean * scale:.{digits}f}" + ("?" if self.ours.doubt else "") + ("†" if self.ladder else "")
+            own += "=" if self.mark == "tie" else ""
+            own += "" if self.half is None else f" ±{self.half * scale:.{digits}f}"
+        beside = f" ({self.undefended * scale:.{digits}f})" if undefended and self.undefended is not None else ""
+        return Shown(own, self.mark == "best", beside + ("" if side == "ours" else f" [{paper}]"))
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    paper: Paper
+    scale: str
+    side: Side
+    rows: tuple[Place, ...]
+    columns: tuple[Place, ...]
+    values: Mapping[tuple[Place, Place], Value]
+    caption: str
+    notes: tuple[str, ...] = ()
+    undefended: bool = False  # whether the same on the undefended twin is told beside
+
+    def label(self, axis: str, value: str) -> str:
+        return self.paper.names.get(axis, {}).get(value, value)
+
+    def sheet(self) -> Sheet:
+        p = self.paper
+
+        def labels(axes: Sequence[str], place: Place) -> tuple[str, ...]:
+            return tuple(self.label(axis, value) for axis, value in zip(axes, place, strict=True))
+
+        def record(v: Value) -> dict[str, Any]:
+            ours = v.ours or Measured(v.at["metric"])
+            return {
+                **{axis: v.at[axis] for axis in (*p.rows, *p.columns)},
+                **{axis: value for axis, value in v.at.items() if axis not in (*p.rows, *p.columns)},
+                "paper": v.paper, "ours": ours.mean, "half_width_95": v.half, "undefended": v.undefended, "n": ours.n,
+                "seeds": len(ours.seeds or ()), "mark": v.mark, "note": ours.note, "uncalibrated": ours.doubt,
+                "not_monotone": v.ladder, "outcomes": list(ours.keys),
+            }  # fmt: skip
+
+        values = [[self.values[row, column] for column in self.columns] for row in self.rows]
+        return Sheet(
+            p.title,
+            self.caption,
+            tuple(p.heads.get(axis, axis) for axis in p.rows),
+            tuple(labels(p.rows, row) for row in self.rows),
+            tuple(labels(p.columns, column) for column in self.columns),
+            tuple(tuple(v.shown(p.percent, self.side, self.undefended) for v in line) for line in values),
+            self.notes,
+            tuple(record(v) for line in values for v in line),
+            about={"recipe": p.recipe, "table": p.table, "scale": self.scale},
+        )
+
+
+def layout_of(recipe: str, store: Path | str | None = None, scale: str = "desk") -> Paper | None:
+    """How the paper lays the table out: as the recipe says, or as the store remembers where the recipe is not here."""
+    try:
+        paper = load(recipe)
+    except SplitbenchError:
+        if recipe in recipes.names() or Path(recipe).is_file():
+            raise
+        plan = Store(store).plan(recipe, scale)
+        paper = of_plan(plan, recipe) if plan else Paper()
+    return paper if paper.laid_out else None
+
+
+def paper_table(
+    recipe: str | Paper,
+    *,
+    store: Path | str | None = None,
+    scale: str = "desk",
+    side: Side = "both",
+    metric: str = "",
+    where: Mapping[str, str] | None = None,
+    undefended: bool = False,
+) -> PaperTable:
+    """The table of a recipe in the layout of its paper. The paper's side alone needs no store."""
+    paper = recipe if isinstance(recipe, Paper) else layout_of(recipe, store, scale)
+    if paper is None:
+        recipes.find(str(recipe))  # a name that is misspelt is told so
+        raise SplitbenchError(
+            f"'{recipe}' has no layout of a paper's table: its `paper:` block says no rows and columns"
+        )
+    paper = _narrowed(paper, metric, where or {})
+    if side == "paper":
+        return _laid_out(paper, None, {}, scale, side, [])
+    place = Store(store)
+    plan = place.plan(paper.recipe, scale)
+    if plan is None:
+        raise SplitbenchError(f"{not_run(place, paper.recipe, scale)}; --paper-only shows what the paper prints")
+    everything, damaged = place.outcomes()
+    wanted = set(plan["cells"])
+    own = [o for o in everything if o.key in wanted]
+    order = {key: i for i, key in enumerate(plan["cells"])}
+    gap = NOT_RUN if len(own) < len(wanted) else NOT_PLANNED
+    rows = Rows(sorted(own, key=lambda o: order[o.key]), everything, planned_seeds(plan), gap)
+    notes = damage_notes(place, damaged, own)
+    if len(own) < len(wanted):
+        notes.append(f"{len(wanted) - len(own)} of {len(wanted)} cells are not run yet")
+    fallen: dict[str, str] = {}
+    for name in metrics_of(paper):
+        if name not in UTILITY:
+            fallen |= {f"{key} {name}": why for key, why in falls(own, name).items()}
+    made = _laid_out(paper, rows, fallen, scale, side, notes, own)
+    if not undefended:
+        return made
+    return replace(made, undefended=True, caption=f"{made.caption} · in parentheses the same on the undefended twin")
+
+
+def _narrowed(paper: Paper, metric: str, where: Mapping[str, str]) -> Paper:
+    """Only what was asked for."""
+    asked = {**where, **({"metric": metric} if metric else {})}
+    names, fixed = dict(paper.names), dict(paper.where)
+    for axis, value in asked.items():
+        if wrong := check_axis(axis, "") or (check_value(axis, value, "") if axis in KINDS else []):
+            raise SplitbenchError(wrong[0].what)
+        if axis in (*paper.rows, *paper.columns):
+            names[axis] = {value: names[axis].get(value, value)}
+        else:
+            fixed[axis] = value
+    if metric and metric not in metrics_of(paper):
+        paper = replace(paper, percent=False)
+    # What the paper prints is about what it says; of anything else it has no value.
+    theirs = all(fixed[axis] == value for axis, value in paper.where.items())
+    return replace(paper, names=names, where=fixed, axes=paper.axes if theirs else ())
+
+
+def _laid_out(
+    paper: Paper,
+    rows: Rows | None,
+    fallen: Mapping[str, str],
+    scale: str,
+    side: Side,
+    notes: Sequence[str],
+    own: Sequence[Outcome] = (),
+) -> PaperTable:
+    def places(axes: Sequence[str]) -> tuple[list[Place], set[Place]]:
+        """The paper's own, and others that we have, which are shown if there is a value."""
+        named = [list(paper.names[axis]) for axis in axes]
+        found = [[*n, *(_others(paper, rows, axis) if rows else ())] for n, axis in zip(named, axes, strict=True)]
+        theirs = set(itertools.product(*named))
+        return list(itertools.product(*found)), theirs
+
+    values: dict[tuple[Place, Place], Value] = {}
+    (down, named_rows), (across, named_columns) = places(paper.rows), places(paper.columns)
+    for row, column in itertools.product(down, across):
+        at = {**paper.where, **dict(zip(paper.rows, row, strict=True)), **dict(zip(paper.columns, column, strict=True))}
+        values[row, column] = _value(at, paper, rows, fallen)
+    down = [r for r in down if r in named_rows or any(_run(values[r, c]) for c in across)]
+    across = [c for c in across if c in named_columns or any(_run(values[r, c]) for r in down)]
+    values = {(r, c): values[r, c] for r in down for c in across}
+    if paper.best and rows:
+        competing = {place: v.ours for place, v in values.items() if _competes(v, paper) and v.ours}
+        found = marks(competing, {place: values[place].at for place in competing}, paper.best["along"])
+        values = {place: replace(v, mark=found.get(place, "")) for place, v in values.items()}
+    shown = list(values.values())
+    caption = caption_of(paper, shown, scale, side, own)
+    all_notes = (*notes, *notes_of(shown, paper)) if rows else tuple(notes)
+    return PaperTable(paper, scale, side, tuple(down), tuple(across), values, caption, all_notes)
+
+
+def _others(paper: Paper, rows: Rows, axis: str) -> list[str]:
+    if axis == "metric":
+        return []
+    return [v for v in rows.on(axis, paper.where) if v not in paper.names[axis] and (axis, v) != ("defense", "none")
+            and (axis, v) != ("protected", "0")]  # fmt: skip
+
+
+def _run(value: Value) -> bool:
+    return value.ours is not None and bool(value.ours.keys)
+
+
+def _value(at: Mapping[str, str], paper: Paper, rows: Rows | None, fallen: Mapping[str, str]) -> Value:
+    if rows is None:
+        return Value(at, paper.value(at))
+    ours = rows.measure(at)
+    half = None
+    if ours.seeds:
+        seeds = list(ours.seeds.values())
+        half = half_width(np.array([s.mean for s in seeds] if len(seeds) > 1 else seeds[0].values))
+    twin = rows.twin(at).mean if ours.keys and "attack" in at else None
+    keys = (f"{key} {at['metric']}" for key in ours.keys)
+    return Value(
+        at, paper.value(at), ours, twin, half, "; ".join(dict.fromkeys(fallen[k] for k in keys if k in fallen))
+    )
+
+
+def _competes(value: Value, paper: Paper) -> bool:
+    along = paper.best["along"]
+    if value.ours is None or not value.ours.seeds or value.ours.doubt or value.at["metric"] != paper.best["metric"]:
+        return False
+    return along != "attack" or registry.declared("attacks", value.at["attack"], "role") == "attack"

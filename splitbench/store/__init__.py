@@ -1,0 +1,1 @@
+"""Rows, their index, and archives of them. Never loads torch."""

@@ -1,0 +1,45 @@
+"""Utility is that of all clients, each through its own defense."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Generator
+
+from splitbench.core.defense import Defense
+from splitbench.core.wire import Message
+from splitbench.runner.prepare import prepare
+from splitbench.runner.score import every_metric, utility
+from tests.runner._small import cells
+
+
+class Counting(Defense):
+    """Counts what each client sends."""
+
+    def __init__(self) -> None:
+        self.sent: Counter[int] = Counter()
+
+    def outgoing(self, message: Message, generator: Generator | None) -> Message:
+        self.sent[message.sender.index] += len(message.tensor)
+        return message
+
+
+@pytest.mark.parametrize("clients", [1, 3])
+def test_every_client_answers_its_share_of_the_test_split_through_its_own_defense(clients: int) -> None:
+    prepared = prepare(cells(clients=clients)[0].run)
+    counting = Counting()
+    utility(replace(prepared, defense=counting), every_metric())
+    count = len(prepared.data.test)
+    assert counting.sent == {i: len(range(i, count, clients)) for i in range(clients)}
+
+
+def test_what_is_asked_of_three_clients_of_one_network_is_what_one_would_answer() -> None:
+    alone, together = (prepare(cells(clients=clients)[0].run) for clients in (1, 3))
+    for mine, theirs in zip(alone.models[0].stages, together.models[0].stages, strict=True):
+        theirs.load_state_dict(mine.state_dict())
+    one, three = ({s.metric: s.value for s in utility(p, every_metric())} for p in (alone, together))
+    assert one == pytest.approx(three, abs=1e-6)
+    assert torch.isfinite(torch.tensor(list(one.values()))).all()
