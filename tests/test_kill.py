@@ -43,8 +43,9 @@ def rows(store: Path) -> dict[str, Any]:
     found = {}
     for outcome in outcomes:
         row = dict(vars(outcome))
-        row.pop("created")
-        row["costs"] = {k: v for k, v in outcome.costs.items() if k != "seconds"}
+        for name in ("created", "digest"):
+            row.pop(name)
+        row["costs"] = {k: v for k, v in outcome.costs.items() if k not in ("seconds", "cpu_seconds")}
         found[outcome.key] = row
     assert len(found) == len(outcomes)
     return found

@@ -7,9 +7,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from splitbench.attacks._floors.floor import Floor, alike
-from splitbench.core.threat import ThreatModel
-from splitbench.core.view import Auxiliary
+from splitbench.attacks._floors.floor import Blind, Floor, alike
+from splitbench.core.threat import ANY, ThreatModel
 
 
 @dataclass(frozen=True)
@@ -19,9 +18,13 @@ class ClassMean(Floor):
     For attributes, of those that agree with the target in most of them.
     """
 
-    needs: ClassVar[ThreatModel] = ThreatModel(labels=True, auxiliary=1)
+    needs: ClassVar[ThreatModel] = ThreatModel(party=ANY, labels=True, auxiliary=1)
 
-    def guess(self, count: int, shape: tuple[int, ...], auxiliary: Auxiliary | None, labels: Tensor | None) -> Tensor:
-        assert auxiliary is not None
-        assert labels is not None
-        return (alike(labels, auxiliary) @ auxiliary.x.flatten(1)).reshape(count, *shape)
+    @property
+    def uses_public_labels(self) -> bool:
+        return True
+
+    def guess(self, blind: Blind) -> Tensor:
+        assert blind.auxiliary is not None
+        assert blind.labels is not None
+        return (alike(blind.labels, blind.auxiliary) @ blind.auxiliary.x.flatten(1)).reshape(blind.count, *blind.shape)

@@ -50,10 +50,10 @@ class FORA(Aligned):
 
     def _align(self, client: nn.Module, observed: Tensor, view: View, generator: Generator) -> None:
         assert view.auxiliary is not None
-        critic = Critic(Grid.of(view.targets.shape[1:], view.shape), self.critic_width, self.critic_blocks)
+        critic = Critic(Grid.of_view(view), self.critic_width, self.critic_blocks).to(observed.device)
         on_client = torch.optim.Adam(client.parameters(), self.lr)
         on_critic = torch.optim.Adam(critic.parameters(), self.critic_lr)
-        batches = shuffled(len(view.auxiliary), self.batch, generator)
+        batches = shuffled(view.auxiliary.x, self.batch, generator)
         client.train()
         for _ in (bar := steps("fora", self.steps)):
             real = draw(observed, self.batch, generator)

@@ -17,7 +17,8 @@ from splitbench.attacks._alignment.matching import settled, smashed_by
 from splitbench.attacks._alignment.substitute import Substitute, rectified
 from splitbench.attacks._decoding.grid import Grid
 from splitbench.attacks._decoding.training import Pairs, Wanted, blurring, decoded, trained_decoder
-from splitbench.attacks._steps.descent import descend, draw
+from splitbench.attacks._steps.descent import descend, draw, some
+from splitbench.core.layout import by_rank
 from splitbench.core.progress import steps
 from splitbench.core.randomness import seeded
 from splitbench.core.threat import ThreatModel
@@ -56,17 +57,17 @@ class FSA(Aligned):
     def run(self, view: View, generator: Generator) -> Recovered:
         assert view.auxiliary is not None
         x, observed = view.auxiliary.x, self.observed(view)
-        theirs = Grid.of(view.targets.shape[1:], view.shape)
+        theirs = Grid.of_view(view)
         ours = Grid(self.features, theirs.height, theirs.width, shape=(self.features, theirs.height, theirs.width))
         with seeded(int(torch.randint(2**62, (), generator=generator)), "fsa"):
-            encoder = Substitute(ours, view.shape, rectified(observed))
+            encoder = Substitute(ours, view.shape, rectified(observed)).to(x.device)
             autoencode(encoder, ours, x, self.encoder_steps, self.batch, self.encoder_lr, generator, "autoencoder")
-            there = _Generator(ours, theirs, 1, rectified(observed))
-            back = _Generator(theirs, ours, 3, rectified(observed))
-            self.like(nn.Sequential(encoder, there), self.substitute(view, observed, generator), x, generator)
+            there = _Generator(ours, theirs, 1, rectified(observed)).to(x.device)
+            back = _Generator(theirs, ours, 3, rectified(observed)).to(x.device)
+            self.like(nn.Sequential(encoder, there), self.substitute(view, observed, generator), view, generator)
             features = smashed_by(encoder, x)
-            pairs = Pairs(smashed_by(there, features), x, through=lambda z: view.imagine(z, generator))
-            noise = self.fitting(pairs, nn.Sequential(encoder, there), view.targets)
+            pairs = Pairs(smashed_by(there, features), x, None, lambda z: view.imagine(z, generator), theirs)
+            noise = self.fitting(pairs, nn.Sequential(encoder, there), view.merged)
             self._invert(pairs, back, features, noise, generator)
             self._sniff(there, back, features, observed, view, generator)
             theirs_again = smashed_by(settled(there, features), features)
@@ -79,7 +80,7 @@ class FSA(Aligned):
         blurred = blurring(pairs.through(pairs.z), noise)
         back.train()
         for _ in (bar := steps("way back", self.warm // 3)):
-            rows = torch.randperm(len(features), generator=generator)[: self.batch]
+            rows = some(features, self.batch, generator)
             loss = F.l1_loss(back(blurred(pairs.through(pairs.z[rows]))), features[rows])
             descend(optimizer, loss)
             bar.saw("error", loss)
@@ -95,8 +96,8 @@ class FSA(Aligned):
     ) -> None:
         """The CycleGAN."""
         critics = [
-            Critic(Grid.of(pool.shape[1:], view.shape), self.critic_width, self.critic_blocks)
-            for pool in (observed, features)
+            Critic(grid, self.critic_width, self.critic_blocks).to(features.device)
+            for grid in (Grid.of_view(view), Grid.of(by_rank(features.shape[1:])))
         ]
         beta = (0.5, 0.999)
         on_generators = torch.optim.Adam([*there.parameters(), *back.parameters()], self.lr, betas=beta)
@@ -122,7 +123,7 @@ class FSA(Aligned):
         def returned(z: Tensor) -> Tensor:
             return smashed_by(back, blurred(view.imagine(z, generator)))
 
-        targets = smashed_by(back, view.targets)
+        targets = smashed_by(back, view.merged)
         pairs = Pairs(theirs, view.auxiliary.x, through=returned)
         how = self.training(0.0)  # they were blurred on the way
         decoder = trained_decoder(pairs, how, generator, "decoder", Wanted(targets))

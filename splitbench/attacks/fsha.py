@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
@@ -19,10 +20,11 @@ from splitbench.attacks._alignment.substitute import Substitute
 from splitbench.attacks._decoding.grid import Grid
 from splitbench.attacks._steps.descent import descend, draw
 from splitbench.core.attack import ActiveAttack
+from splitbench.core.message import Message
+from splitbench.core.party import Party
 from splitbench.core.randomness import seeded
 from splitbench.core.threat import ThreatModel
 from splitbench.core.view import Recovered, View
-from splitbench.core.wire import Message
 
 EVERY = 2  # of the samples sent, whose covariance is drawn to the pilot's: all of them would take as long as the critic
 
@@ -51,7 +53,8 @@ class FSHA(Aligned, ActiveAttack):
     trained last. The paper's critic is `critic_width: 256, critic_blocks: 6, penalty: 500, norm: per_channel`.
     """
 
-    version: ClassVar[int | str] = 2  # 2: the covariance of some of the samples
+    # 2: the covariance of some of the samples; 3: each client is sent the gradient of its own features
+    version: ClassVar[int | str] = 3
     needs: ClassVar[ThreatModel] = ThreatModel(auxiliary=2, tampers=True)
     phases: ClassVar[tuple[str, ...]] = ("meet", "decoder_steps")
 
@@ -68,22 +71,32 @@ class FSHA(Aligned, ActiveAttack):
     view: View | None = field(default=None, init=False, repr=False)
     generator: Generator | None = field(default=None, init=False, repr=False)
     hijack: Hijack | None = field(default=None, init=False, repr=False)
+    waiting: dict[Party, deque[Message]] = field(default_factory=dict, init=False, repr=False)
+    """What each party sent in this step and has had no gradient for; a mixer may send several messages."""
 
     def begin(self, view: View, generator: Generator) -> None:
         super().begin(view, generator)
         self.view, self.generator, self.hijack = view, generator, None
+        self.waiting.clear()
+
+    def hear(self, message: Message) -> None:
+        super().hear(message)
+        if message.kind == "smashed" and message.cut == 0:
+            earlier = self.waiting.get(message.sender, ())
+            self.waiting[message.sender] = deque([*(m for m in earlier if m.step == message.step), message])
 
     def tamper(self, honest: Message) -> Message:
-        """The gradient of the server's own aim, at what the client has just sent."""
-        if honest.kind != "gradient" or honest.cut != 0 or not self.heard:
+        """The gradient of the server's own aim, at what the receiver of this very gradient has just sent."""
+        if honest.kind != "gradient" or honest.cut != 0 or not self.waiting.get(honest.receiver):
             return honest
+        just_sent = self.waiting[honest.receiver].popleft().tensor.detach()
         assert self.generator is not None
         assert self.view is not None
         if self.hijack is None:
             with seeded(int(torch.randint(2**62, (), generator=self.generator)), "hijack"):
-                self.hijack = self._prepare(self.view, self.heard[-1].smashed, self.generator)
+                self.hijack = self._prepare(self.view, just_sent, self.generator)
         against = self.hijack
-        sent = self.heard[-1].smashed.detach().requires_grad_()
+        sent = just_sent.requires_grad_()
         aim = against.critic(sent).mean()
         if self.moments:
             aim = aim + self.moments * Moments.of(against.critic.grid.maps(sent), EVERY).apart(against.wanted)
@@ -98,7 +111,7 @@ class FSHA(Aligned, ActiveAttack):
     def run(self, view: View, generator: Generator) -> Recovered:
         with seeded(int(torch.randint(2**62, (), generator=generator)), "fsha"):
             observed = self.observed(view)
-            against = self.hijack or self._prepare(view, view.targets, generator)
+            against = self.hijack or self._prepare(view, view.merged, generator)
             pilot = self._nearest(against, view, observed, generator)
             matched(pilot, view, Matching(self.meet, self.batch, self.meet_lr), generator, self.earlier)
             return self.decode(view, pilot, generator)
@@ -107,7 +120,7 @@ class FSHA(Aligned, ActiveAttack):
         """The pilot, or, where the client did not follow it, a substitute for the client as it is."""
         assert view.auxiliary is not None
         grid, x = against.critic.grid, view.auxiliary.x
-        wanted = Moments.of(grid.maps(view.targets))
+        wanted = Moments.of(grid.maps(view.merged))
         choices = [copy.deepcopy(against.pilot).requires_grad_(True), Substitute.of(view, observed)]
         apart = []
         for choice in choices:
@@ -122,11 +135,11 @@ class FSHA(Aligned, ActiveAttack):
 
     def _prepare(self, view: View, sent: Tensor, generator: Generator) -> Hijack:
         assert view.auxiliary is not None
-        grid = Grid.of(sent.shape[1:], view.shape)
+        grid = Grid.of_view(view)
         x = view.auxiliary.x
         pilot = Substitute.of(view, sent)
         autoencode(pilot, grid, x, self.warm, self.batch, self.warm_lr, generator, "pilot")
         public = smashed_by(pilot, x)
-        critic = Critic(grid, self.critic_width, self.critic_blocks)
+        critic = Critic(grid, self.critic_width, self.critic_blocks).to(x.device)
         wanted = Moments.of(grid.maps(view.imagine(public, generator)))
         return Hijack(pilot, critic, torch.optim.Adam(critic.parameters(), self.critic_lr), public, wanted)

@@ -12,7 +12,9 @@ from annotated_types import Ge, Gt
 from torch import Generator
 
 from splitbench.attacks._alignment.matching import Matching, matched, smashed_by
+from splitbench.attacks._decoding.grid import Grid
 from splitbench.attacks._decoding.training import Pairs, Training, Wanted, decoded, fitting_noise, trained_decoder
+from splitbench.attacks._steps.descent import draw
 from splitbench.core.attack import Attack
 from splitbench.core.errors import CellError, SplitbenchError
 from splitbench.core.randomness import seeded
@@ -32,8 +34,8 @@ class Inversion(Attack):
     """
 
     needs: ClassVar[ThreatModel] = ThreatModel(auxiliary=1)
-    bars: ClassVar[Mapping[str, float]] = MappingProxyType(
-        {"mnist": 0.9, "fashion_mnist": 0.85, "cifar10": 0.8, "*": 0.6}
+    bars: ClassVar[Mapping[str, Mapping[str, float]]] = MappingProxyType(
+        {"ssim": {"mnist": 0.9, "fashion_mnist": 0.85, "cifar10": 0.8, "*": 0.6}}
     )
 
     version: ClassVar[int | str] = 2  # 2: whole batches only, and an imagined defense is drawn anew at each step
@@ -51,6 +53,10 @@ class Inversion(Attack):
     shadow_labels: Annotated[float, Ge(0)] = 0.0  # weight of suiting the server's layers beside matching the targets
     shadow_noise: Annotated[float, Ge(0)] | None = None  # on the shadow's features; none given: as it fits
 
+    @property
+    def uses_public_labels(self) -> bool:
+        return self.shadow_labels > 0
+
     def lacks(self, threat: ThreatModel) -> str | None:
         if threat.queries or threat.architecture:
             return threat.lacks(self.needs)
@@ -62,26 +68,27 @@ class Inversion(Attack):
         if reason := self.lacks(view.threat):
             raise SplitbenchError(f"inversion {reason}")
         seed = int(torch.randint(2**62, (), generator=generator))
-        if not view.targets.isfinite().all():
+        if not view.merged.isfinite().all():
             raise CellError("inversion: the smashed data are not finite, so there is nothing to learn from")
         with seeded(seed, "inversion"):
             pairs, noise = self._pairs(view, generator)
             if not pairs.z.isfinite().all():
                 raise CellError("inversion: the smashed data are not finite, so there is nothing to learn from")
             how = Training(self.steps, self.batch, self.lr, self.width, self.blocks, self.structure, noise)
-            decoder = trained_decoder(pairs, how, generator, "inversion", Wanted(view.targets))
-        return Recovered(inputs=decoded(decoder, view.targets))
+            decoder = trained_decoder(pairs, how, generator, "inversion", Wanted(view.merged))
+        return Recovered(inputs=decoded(decoder, view.merged))
 
     def _pairs(self, view: View, generator: Generator) -> tuple[Pairs, float]:
         """Smashed data and the images they came from, and how much the former are to be blurred by noise."""
         assert view.auxiliary is not None
         x = view.auxiliary.x
         if view.query is not None:
-            x = x[torch.randperm(len(x), generator=generator)[: view.query.left]]
-            return Pairs(torch.cat([view.query(part) for part in torch.split(x, 128)]), x), 0.0
+            x = draw(x, view.query.left, generator)
+            asked = torch.cat([view.merge(view.query(part)) for part in torch.split(x, 128)])
+            return Pairs(asked, x, grid=Grid.of_view(view)), 0.0
         assert view.template is not None
         how = Matching(self.shadow_steps, self.shadow_batch, self.shadow_lr, self.shadow_labels)
         client = matched(view.template().to(x.device), view, how, generator)
         # Features before the defense, which is imagined anew each time they are looked at.
-        pairs = Pairs(smashed_by(client, x), x, through=lambda z: view.imagine(z, generator))
-        return pairs, fitting_noise(pairs, client, view.targets) if self.shadow_noise is None else self.shadow_noise
+        pairs = Pairs(smashed_by(client, x), x, None, lambda z: view.imagine(z, generator), Grid.of_view(view))
+        return pairs, fitting_noise(pairs, client, view.merged) if self.shadow_noise is None else self.shadow_noise

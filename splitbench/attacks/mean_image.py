@@ -7,17 +7,16 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from splitbench.attacks._floors.floor import Floor
-from splitbench.core.threat import ThreatModel
-from splitbench.core.view import Auxiliary
+from splitbench.attacks._floors.floor import Blind, Floor
+from splitbench.core.threat import ANY, ThreatModel
 
 
 @dataclass(frozen=True)
 class MeanImage(Floor):
-    """A floor: guess the mean of the auxiliary images, the best in squared error for who sees nothing."""
+    """A floor: guess the mean of the auxiliary images, the best blind guess in squared error."""
 
-    needs: ClassVar[ThreatModel] = ThreatModel(auxiliary=1)
+    needs: ClassVar[ThreatModel] = ThreatModel(party=ANY, auxiliary=1)
 
-    def guess(self, count: int, shape: tuple[int, ...], auxiliary: Auxiliary | None, labels: Tensor | None) -> Tensor:
-        assert auxiliary is not None
-        return auxiliary.x.mean(0).expand(count, *shape).clone()
+    def guess(self, blind: Blind) -> Tensor:
+        assert blind.auxiliary is not None
+        return blind.auxiliary.x.mean(0).expand(blind.count, *blind.shape).clone()

@@ -8,9 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from splitbench.attacks._floors.floor import Floor, alike
-from splitbench.core.threat import ThreatModel
-from splitbench.core.view import Auxiliary
+from splitbench.attacks._floors.floor import Blind, Floor, alike
+from splitbench.core.threat import ANY, ThreatModel
 
 
 @dataclass(frozen=True)
@@ -20,12 +19,19 @@ class NearestAuxiliary(Floor):
     A sharp image where the mean is a blur: what SSIM rewards, squared error does not.
     """
 
-    needs: ClassVar[ThreatModel] = ThreatModel(auxiliary=1)
+    needs: ClassVar[ThreatModel] = ThreatModel(party=ANY, auxiliary=1)
 
-    def guess(self, count: int, shape: tuple[int, ...], auxiliary: Auxiliary | None, labels: Tensor | None) -> Tensor:
-        assert auxiliary is not None
-        x = auxiliary.x.flatten(1)  # (M, D)
-        share = torch.full((1, len(x)), 1 / len(x), device=x.device) if labels is None else alike(labels, auxiliary)
+    @property
+    def uses_public_labels(self) -> bool:
+        return True
+
+    def guess(self, blind: Blind) -> Tensor:
+        assert blind.auxiliary is not None
+        x = blind.auxiliary.x.flatten(1)  # (M, D)
+        if blind.labels is None:
+            share = torch.full((1, len(x)), 1 / len(x), device=x.device)
+        else:
+            share = alike(blind.labels, blind.auxiliary)
         # The sum of squared distances to the others is, but for a constant, that to their mean: no pairs needed.
         away = torch.cdist(share @ x, x).masked_fill(share == 0, torch.inf)
-        return auxiliary.x[away.argmin(1)].expand(count, *shape).clone()
+        return blind.auxiliary.x[away.argmin(1)].expand(blind.count, *blind.shape).clone()

@@ -16,7 +16,8 @@ from splitbench.attacks._alignment.matching import Matching, Server, matched
 from splitbench.attacks._decoding.decoder import Decoder
 from splitbench.attacks._decoding.grid import Grid
 from splitbench.attacks._decoding.labels import as_numbers
-from splitbench.attacks._steps.descent import adam, descend, shuffled
+from splitbench.attacks._steps.descent import adam, descend, shuffled, some
+from splitbench.core.layout import by_rank
 from splitbench.core.progress import steps
 from splitbench.core.randomness import seeded
 from splitbench.core.threat import ThreatModel
@@ -46,13 +47,17 @@ class SDAR(Aligned):
     flip: Annotated[float, Ge(0), Le(0.5)] = 0.0  # how far a discriminator's labels are moved towards each other
     dropout: Annotated[float, Ge(0), Le(1)] = 0.4  # in the discriminators
 
+    @property
+    def uses_public_labels(self) -> bool:
+        return True
+
     def run(self, view: View, generator: Generator) -> Recovered:
         assert view.template is not None
         assert view.auxiliary is not None
         real, public = self._real(view), self._public(view)
         with seeded(int(torch.randint(2**62, (), generator=generator)), "sdar"):
             how = Matching(self.warm, self.batch, self.warm_lr)
-            simulator = matched(view.template(), view, how, generator, self.earlier)
+            simulator = matched(view.template().to(view.targets.device), view, how, generator, self.earlier)
             self._simulate(simulator, real, public, view, generator)
             labels = None
             if public[1] is not None and view.labels is not None:
@@ -71,11 +76,11 @@ class SDAR(Aligned):
 
     def _simulate(self, simulator: nn.Module, real: Seen, public: Seen, view: View, generator: Generator) -> None:
         assert view.auxiliary is not None
-        critic = self._critic(Grid.of(view.targets.shape[1:], view.shape), public)
+        critic = self._critic(Grid.of_view(view), public)
         server = Server(view, simulator, public[0][:1])
         on_simulator = adam([*simulator.parameters(), *server.head.parameters()], self.lr)
         on_critic = torch.optim.Adam(critic.parameters(), self.lr * self.feature_weight)
-        batches = shuffled(len(public[0]), self.batch, generator)
+        batches = shuffled(public[0], self.batch, generator)
         simulator.train()
         for _ in (bar := steps("sdar", self.steps)):
             rows = next(batches)
@@ -93,9 +98,9 @@ class SDAR(Aligned):
         """Images decoded from what the client sent must pass for images: their discriminator learns beside."""
         if not self.image_weight:
             return None
-        critic = self._critic(Grid.of(view.shape, view.shape), public)
+        critic = self._critic(Grid.of(by_rank(view.shape)), public)
         on_critic = torch.optim.Adam(critic.parameters(), self.decoder_lr * self.image_weight)
-        batches = shuffled(len(public[0]), self.batch // 2, generator)
+        batches = shuffled(public[0], self.batch // 2, generator)
 
         def term(decoder: Decoder) -> Tensor:
             z, labels = _drawn(real, self.batch // 2, generator)
@@ -109,7 +114,8 @@ class SDAR(Aligned):
 
     def _critic(self, grid: Grid, public: Seen) -> Critic:
         labels = public[1].shape[1] if public[1] is not None else 0
-        return Critic(grid, self.critic_width, self.critic_blocks, labels, self.dropout)
+        made = Critic(grid, self.critic_width, self.critic_blocks, labels, self.dropout)
+        return made.to(public[0].device)
 
 
 def _rows(labels: Tensor | None, rows: Tensor) -> Tensor | None:
@@ -117,5 +123,5 @@ def _rows(labels: Tensor | None, rows: Tensor) -> Tensor | None:
 
 
 def _drawn(pool: Seen, batch: int, generator: Generator) -> Seen:
-    rows = torch.randperm(len(pool[0]), generator=generator)[:batch]
+    rows = some(pool[0], batch, generator)
     return pool[0][rows], _rows(pool[1], rows)

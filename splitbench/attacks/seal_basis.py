@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from annotated_types import Gt, Le
 from torch import Generator, Tensor
 
 from splitbench.attacks._seal.recover_basis import Bases, one_for, prefixed, recover
 from splitbench.attacks.fora import FORA
-from splitbench.core.defense import Composed, Defense
+from splitbench.core.imagined import Imagined, Several, several
 from splitbench.core.view import Recovered, View
-from splitbench.core.wire import Message
 from splitbench.methods.seal.zigzag import OneFor, dropped, projected
 
 _ENOUGH = 3  # rows of a basis; a few are found by chance where channels are the same for all images
@@ -36,18 +35,23 @@ class SealBasis(FORA):
         observed = self.observed(view)
         bases = None if view.threat.knowledge == "exact" else found(observed)
         if bases is not None:
-            view = replace(view, defense=self._sealed(view.defense, bases, one_for(observed, bases)))
+            view = replace(view, imagined=self._sealed(view.imagined, bases, one_for(observed, bases)))
         return super().run(view, generator)
 
-    def _sealed(self, imagined: Defense, bases: Bases, mask: OneFor) -> Defense:
+    def _sealed(self, imagined: Imagined, bases: Bases, mask: OneFor) -> Imagined:
         """The defense imagined so far, with the bases found in place of guessed ones, or after everything else."""
-        parts = imagined.parts if isinstance(imagined, Composed) else (imagined,)
-        guesses = [hasattr(part, "bases") and hasattr(part, "omega") for part in parts]
+        parts = imagined.parts if isinstance(imagined, Several) else (imagined,)
+        guesses = [_omega(part) for part in parts]
         known = [
-            _Sealed(bases, part.omega, mask) if guess else part  # type: ignore[attr-defined]
-            for part, guess in zip(parts, guesses, strict=True)
+            part if omega is None else _Sealed(bases, omega, mask) for part, omega in zip(parts, guesses, strict=True)
         ]
-        return Composed(tuple(known) if any(guesses) else (*known, _Sealed(bases, self.omega, mask)))
+        return several(known if any(guesses) else [*known, _Sealed(bases, self.omega, mask)])
+
+
+def _omega(imagined: Imagined) -> float | None:
+    """The share of the energy that is kept, if this is SEAL and its kind is known."""
+    defense: Any = getattr(imagined, "defense", None)
+    return defense.omega if hasattr(defense, "bases") and hasattr(defense, "omega") else None
 
 
 def found(observed: Tensor) -> Bases | None:
@@ -60,14 +64,13 @@ def found(observed: Tensor) -> Bases | None:
 
 
 @dataclass(frozen=True)
-class _Sealed(Defense):
+class _Sealed(Imagined):
     """SEAL with given bases."""
 
     bases: Bases
     omega: float
     mask: OneFor
 
-    def outgoing(self, message: Message, generator: Generator | None) -> Message:
-        x = message.tensor
-        down, across = self.bases.down.to(x), self.bases.across.to(x)
-        return message.carrying(projected(x, down, across, lambda z: dropped(z, self.omega, self.mask)))
+    def simulate(self, z: Tensor, generator: Generator | None) -> Tensor:
+        down, across = self.bases.down.to(z), self.bases.across.to(z)
+        return projected(z, down, across, lambda spectrum: dropped(spectrum, self.omega, self.mask))

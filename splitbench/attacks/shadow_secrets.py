@@ -7,12 +7,11 @@ from typing import Annotated
 
 import torch
 from annotated_types import Ge
-from torch import Generator
+from torch import Generator, Tensor
 
 from splitbench.attacks.fora import FORA
-from splitbench.core.defense import Defense
+from splitbench.core.imagined import Imagined
 from splitbench.core.view import Recovered, View
-from splitbench.core.wire import Message
 
 
 @dataclass
@@ -28,16 +27,16 @@ class ShadowSecrets(FORA):
 
     def run(self, view: View, generator: Generator) -> Recovered:
         if view.threat.knowledge == "family":
-            view = replace(view, defense=_OneOf(tuple(view.defense.shadow(generator) for _ in range(self.shadows))))
+            view = replace(view, imagined=_OneOf(tuple(view.imagined.shadow(generator) for _ in range(self.shadows))))
         return super().run(view, generator)
 
 
 @dataclass(frozen=True)
-class _OneOf(Defense):
+class _OneOf(Imagined):
     """Another of these every time."""
 
-    drawn: tuple[Defense, ...]
+    drawn: tuple[Imagined, ...]
 
-    def outgoing(self, message: Message, generator: Generator | None) -> Message:
+    def simulate(self, z: Tensor, generator: Generator | None) -> Tensor:
         at = int(torch.randint(len(self.drawn), (), generator=generator))
-        return self.drawn[at].outgoing(message, generator)
+        return self.drawn[at].simulate(z, generator)

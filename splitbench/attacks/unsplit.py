@@ -73,8 +73,8 @@ class UnSplit(Attack):
     # What is recovered is the shape of an image: its contrast is anybody's guess.
     readout: ClassVar[Literal["clamp", "minmax"]] = "minmax"
     # Above what the paper's own loop reaches with as many steps at conv1 and bn1 of resnet18: .16, .07 and .28.
-    bars: ClassVar[Mapping[str, float]] = MappingProxyType(
-        {"mnist": 0.8, "fashion_mnist": 0.6, "cifar10": 0.35, "*": 0.35}
+    bars: ClassVar[Mapping[str, Mapping[str, float]]] = MappingProxyType(
+        {"ssim": {"mnist": 0.8, "fashion_mnist": 0.6, "cifar10": 0.35, "*": 0.35}}
     )
 
     phases: ClassVar[tuple[str, ...]] = ("outer",)
@@ -106,13 +106,13 @@ class UnSplit(Attack):
 
     def run(self, view: View, generator: Generator) -> Recovered:
         if self.given:
-            view = replace(view, defense=view.defense.given(view.targets))
+            view = replace(view, imagined=view.imagined.given(view.merged))
         begun = self._begin(view, generator)
         for which, attempt in enumerate(begun):
             for _ in steps(f"start {which + 1}", self.racing):
                 self._round(attempt, view, generator)
         going = self._best(begun)
-        least, waited = torch.full((len(view.targets),), torch.inf), 0
+        least, waited = torch.full((len(view),), torch.inf, device=view.targets.device), 0
         for at in (bar := steps("unsplit", self.outer - self.racing)):
             self._round(going, view, generator)
             if at % max(1, self.outer // 8) == 0:
@@ -129,7 +129,7 @@ class UnSplit(Attack):
         seed = int(torch.randint(2**62, (), generator=generator))
         begun = []
         for which in range(self.starts):
-            guess = torch.full((len(view.targets), *view.shape), 0.5)
+            guess = torch.full((len(view), *view.shape), 0.5, device=view.targets.device)
             with seeded(seed, "unsplit", which // 2):
                 clone = self._clone(view, len(guess))
             if which % 2 == 1:
@@ -144,27 +144,27 @@ class UnSplit(Attack):
             clone=clone,
             on_guess=torch.optim.Adam([guess], self.lr, amsgrad=True),
             on_clone=torch.optim.Adam(clone.weights, self.clone_lr, amsgrad=True) if clone.weights else None,
-            error=torch.full((len(guess),), torch.inf),
-            objective=torch.full((len(guess),), torch.inf),
+            error=guess.new_full((len(guess),), torch.inf),
+            objective=guess.new_full((len(guess),), torch.inf),
         )
 
     def _round(self, attempt: _Attempt, view: View, generator: Generator) -> None:
         """Input steps, then clone steps."""
-        linear = None if view.defense.disguises else attempt.clone.linear
+        linear = None if view.imagined.disguises else attempt.clone.linear
         with one_thread() if linear and linear.small(view.shape) else nullcontext():
             self._steps(attempt, linear, view, generator)
 
     def _steps(self, attempt: _Attempt, linear: LinearClone | None, view: View, generator: Generator) -> None:
         guess, clone = attempt.guess, attempt.clone
-        spread = view.targets.var().clamp_min(1e-12) if self.relative else 1.0
+        spread = view.merged.var().clamp_min(1e-12) if self.relative else 1.0
 
         def passing(x: Tensor) -> Tensor:
             """(N,), averaged over draws of the defense: one forward pass serves them all."""
             features = clone.forward(x)
-            drawn = [_distances(view.imagine(features, generator), view.targets) for _ in range(self.draws)]
+            drawn = [_distances(view.imagine(features, generator), view.merged) for _ in range(self.draws)]
             return torch.stack(drawn).mean(0) if len(drawn) > 1 else drawn[0]
 
-        errors = linear.of_images(view.targets, view.shape) if linear else passing
+        errors = linear.of_images(view.merged, view.shape) if linear else passing
         for _ in range(self.inner):
             error = errors(guess) / spread
             size = guess.square().flatten(1).mean(1)
@@ -179,7 +179,7 @@ class UnSplit(Attack):
             return
         fixed = guess.detach()
         together = torch.sum if self.clones == "each" else torch.mean
-        whole = linear.of_weights(fixed, view.targets) if linear else lambda: together(passing(fixed))
+        whole = linear.of_weights(fixed, view.merged) if linear else lambda: together(passing(fixed))
         for _ in range(self.inner):
             descend(attempt.on_clone, whole() / spread)
 
@@ -190,7 +190,7 @@ class UnSplit(Attack):
         objectives = torch.stack([attempt.objective for attempt in begun])
         if self.clones == "shared":
             return begun[int(objectives.mean(1).argmin())]
-        best, images = objectives.argmin(0), torch.arange(objectives.shape[1])
+        best, images = objectives.argmin(0), torch.arange(objectives.shape[1], device=objectives.device)
         chosen = begun[0]
         for mine, others in zip(chosen.clone.weights, zip(*(a.clone.weights for a in begun), strict=True), strict=True):
             mine.data = torch.stack([other.detach() for other in others])[best, images]
@@ -208,11 +208,11 @@ class UnSplit(Attack):
     def _clone(self, view: View, images: int) -> _Clone:
         assert view.template is not None
         if self.clones == "shared":
-            clone = quickened(view.template().eval())
-            probe = torch.rand(2, *view.shape, generator=Generator().manual_seed(0))
+            clone = quickened(view.template().to(view.targets.device).eval())
+            probe = torch.rand(2, *view.shape, generator=Generator().manual_seed(0)).to(view.targets.device)
             linear = LinearClone.of(clone, probe)
             return _Clone(clone, [p for p in clone.parameters() if p.requires_grad], linear)
-        clones: list[nn.Module] = [view.template().eval() for _ in range(images)]
+        clones: list[nn.Module] = [view.template().to(view.targets.device).eval() for _ in range(images)]
         # Stacked by hand: torch's helper wants modules of one class, and every cut network is a class of its own.
         parameters = {
             name: torch.stack([clone.get_parameter(name).detach() for clone in clones]).requires_grad_()

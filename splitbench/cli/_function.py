@@ -29,13 +29,15 @@ CAVEAT = (
 def show_function(
     name: str | None, settings: Mapping[str, str], arguments: Sequence[str], store: str | None, json: bool
 ) -> None:
-    """Check a function at several sizes, and draw it. Ends with 1 if it makes no basis at one of them."""
+    """Check a function at several sizes, and draw it. Exits with 1 if it makes no basis at one of them."""
     unknown = [f"--{key}" for key in settings if key not in OPTIONS]
     if unknown:
         raise SplitbenchError(f"no option {unknown[0]}{nearest(unknown[0], [f'--{o}' for o in OPTIONS])}")
     if name is None:
         if settings:
-            raise SplitbenchError(f"--{next(iter(settings))} is of one function: say which, as `show function cos`")
+            raise SplitbenchError(
+                f"--{next(iter(settings))} applies to one function: name it, as in `show function cos`"
+            )
         _list(json)
         return
     mistakes: list[Mistake] = []
@@ -145,7 +147,7 @@ def _maps_of_run(run: str, store: str | None, sizes: tuple[int, ...]) -> Maps:
     maps = of_run(runfolder.load(Store(store), run))
     if sizes and sizes != maps.sizes:
         [size] = maps.sizes
-        raise SplitbenchError(f"the feature maps of run {run} are {size} x {size}: say --size {size}, or leave it away")
+        raise SplitbenchError(f"the feature maps of run {run} are {size} x {size}: say --size {size}, or leave it out")
     return maps
 
 

@@ -23,6 +23,9 @@ PICTURES = (".png", ".svg")
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 StorePath = Annotated[str | None, typer.Option("--store", help="Where runs and results are kept [SPLITBENCH_STORE].")]
 RunId = Annotated[str, typer.Option("--run", help="A run id, a unique prefix of one, or 'latest'.")]
+DeviceName = Annotated[
+    str, typer.Option("--device", help="auto, cpu, cuda, cuda:1 or mps [SPLITBENCH_DEVICE] (default: cpu).")
+]
 Scale = Annotated[str, typer.Option("--scale", help="smoke, desk or paper.")]
 
 WIDTH = 160  # of tables where there is no terminal

@@ -44,7 +44,7 @@ def print_grids(grids: Sequence[Sequence[Any]], form: str) -> None:
 
 
 def profiled(cases: Sequence[Case], device: Device) -> list[Profile]:
-    """Every case on the device; of many, one that cannot be is told and left out."""
+    """Every case on the device; of many, one that is impossible is reported and left out."""
     from splitbench.core.errors import CellError
     from splitbench.core.progress import tell
     from splitbench.edge.profile import profile
@@ -128,7 +128,7 @@ def print_choices(found: Sequence[Choice], budget: Any, form: str, shown: int = 
                 "excess": c.excess,
                 "tightest": c.tightest,
                 "accuracy": c.accuracy,
-                "ssim": c.leakage,
+                "leakage": c.leakage,
             }
             for c in found
         ]
@@ -152,13 +152,13 @@ def print_choices(found: Sequence[Choice], budget: Any, form: str, shown: int = 
                 f"{c.tightest} ({100 * c.excess:.0f} %)",
             )
         )
-    columns = ("choice", "accuracy", "ssim", "a step", "resident", "up", "energy", "tightest limit")
+    columns = ("choice", "accuracy", "leakage", "per step", "resident", "up", "energy", "tightest limit")
     best = feasible[0].profile
     title = f"{len(feasible)} of {len(found)} choices fit, best first · {best.case.model.name} on {best.device.title}"
     places = ", ".join(sorted({c.where for c in feasible if c.known}))
     known = (
-        f"accuracy and the worst attack's ssim are the store's{f' of {places}' if places else ''}, the best by their "
-        "difference first; what it does not know (–) comes after, by seconds a sample"
+        f"accuracy and the worst attack's leakage (SSIM of images) are the store's{f' of {places}' if places else ''}, "
+        "the best by their difference first; what it does not know (–) comes after, by seconds per sample"
     )
     more = (
         [f"{len(feasible) - shown} more: --format csv or json lists them all"]

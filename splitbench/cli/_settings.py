@@ -5,7 +5,7 @@ They are read from the components' source, so that `--help` lists them without i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
@@ -20,11 +20,11 @@ from splitbench.core.registry import Kind
 
 OPTIONS: dict[str, Kind] = {
     "--dataset": "data",
+    "--auxiliary-dataset": "data",
     "--model": "models",
     "--topology": "topologies",
     "--defense": "defenses",
 }
-USUAL = {"--dataset": "fashion_mnist_mini", "--model": "resnet18", "--topology": "vanilla"}
 
 
 class SettingsCommand(TyperCommand):
@@ -32,7 +32,7 @@ class SettingsCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         known = {name: param for param in self.params for name in param.opts + param.secondary_opts}
-        rest, given = _divide(args, known, self)
+        rest, given = _divide(args, known)
         ctx.meta["settings"] = given
         ctx.meta["args"] = args
         ctx.meta["options"] = sorted(name for name in known if name.startswith("--"))
@@ -45,26 +45,30 @@ class SettingsCommand(TyperCommand):
             _print_settings(console, kind, name)
 
 
-def _divide(args: list[str], known: dict[str, Any], command: Any) -> tuple[list[str], dict[str, str]]:
-    """Arguments the command declares, and the others as settings."""
+def _divide(args: list[str], known: dict[str, Any]) -> tuple[list[str], dict[str, str | None]]:
+    """Arguments the command declares, and the others as settings; None for one that stands alone."""
     rest: list[str] = []
-    given: dict[str, str] = {}
+    given: dict[str, str | None] = {}
     waiting = list(args)
     while waiting:
         token = waiting.pop(0)
         name, equals, value = token.partition("=")
         if token == "--":
             return [*rest, token, *waiting], given
+        alone = not equals and (not waiting or waiting[0].startswith("--"))
         if name in known or not name.startswith("--") or name in ("--help",):
-            rest.append(token)
             takes_value = name in known and not known[name].is_flag and not equals and name.startswith("-")
-            if takes_value and waiting:
+            if takes_value and alone:
+                if "--help" in waiting:
+                    continue
+                usual = known[name].default
+                such = f", such as {name} {usual}" if isinstance(usual, str | int | float) and usual != "" else ""
+                raise SplitbenchError(f"{name} needs a value{such}")
+            rest.append(token)
+            if takes_value:
                 rest.append(waiting.pop(0))
             continue
-        if not equals:
-            # A setting without a value is a switch: `--pretrained`.
-            value = waiting.pop(0) if waiting and not waiting[0].startswith("--") else "true"
-        given[name.removeprefix("--").replace("-", "_")] = value
+        given[name.removeprefix("--").replace("-", "_")] = value if equals else None if alone else waiting.pop(0)
     return rest, given
 
 
@@ -109,13 +113,15 @@ def _plain(annotation: str) -> str:
     return " and ".join([f"{kind} {said[0]}", *said[1:]]) if said else kind
 
 
-def assign(settings: dict[str, str], chosen: Iterable[tuple[str, Kind, str]], options: Iterable[str]) -> dict[str, Any]:
+def assign(
+    settings: Mapping[str, str | None], chosen: Iterable[tuple[str, Kind, str]], options: Iterable[str]
+) -> dict[str, Any]:
     """Give each setting to the component that has it. Returns `{label: {name: {settings}}}` by the labels given.
 
-    A setting that two chosen components share is given as `--gaussian.sigma`.
+    A setting that two chosen components share is given as `--gaussian.sigma`. One without a value is a switch.
     """
     parts = list(chosen)
-    fields = {label: {s.name for s in registry.describe(kind, name)[1]} for label, kind, name in parts}
+    fields = {label: {s.name: s.annotation for s in registry.describe(kind, name)[1]} for label, kind, name in parts}
     given: dict[str, dict[str, Any]] = {label: {} for label, _, _ in parts}
     for key, text in settings.items():
         owner, _, field = key.rpartition(".")
@@ -124,22 +130,39 @@ def assign(settings: dict[str, str], chosen: Iterable[tuple[str, Kind, str]], op
             names = [name for label, _, name in parts if label in takers]
             raise SplitbenchError(f"--{field} is a setting of {' and '.join(names)}; say --{names[0]}.{field}")
         if not takers:
-            takers = [label for label, kind, name in parts if field in _loaded_fields(kind, name)]
+            loaded = {label: _loaded_fields(kind, name) for label, kind, name in parts}
+            takers = [label for label in loaded if field in loaded[label]]
+            fields |= {label: loaded[label] for label in takers}
         if not takers:
             choices = [*options, *(f"--{f}" for known in fields.values() for f in known)]
             raise SplitbenchError(f"no option --{key}{nearest(f'--{key}', set(choices))}")
-        given[takers[0]][field] = value(text)
+        given[takers[0]][field] = _switch(key, fields[takers[0]][field]) if text is None else value(text)
     return {label: {name: given[label]} for label, _, name in parts}
 
 
-def _loaded_fields(kind: Kind, name: str) -> set[str]:
+def _switch(key: str, annotation: str) -> bool:
+    if annotation not in ("bool", "bool | None"):
+        raise SplitbenchError(f"--{key.replace('_', '-')} needs a value ({_plain(annotation)})")
+    return True
+
+
+def need_values(settings: Mapping[str, str | None]) -> dict[str, str]:
+    """Options of which none is a switch."""
+    for key, text in settings.items():
+        if text is None:
+            raise SplitbenchError(f"--{key.replace('_', '-')} needs a value")
+    return {key: text for key, text in settings.items() if text is not None}
+
+
+def _loaded_fields(kind: Kind, name: str) -> dict[str, str]:
     """Of a component that has no source of its own to read (a timm model, a path to data).
 
     One that does not exist is the mistake to speak of, rather than the setting that nobody takes.
     """
     from splitbench.core.component import settings_of
 
-    return set(settings_of(registry.load(kind, name)))
+    found = settings_of(registry.load(kind, name))
+    return {key: f.type if isinstance(f.type, str) else f.type.__name__ for key, f in found.items()}
 
 
 def value(text: str) -> Any:

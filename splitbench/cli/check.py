@@ -15,7 +15,7 @@ def check(
     store: StorePath = None,
     json: Json = False,
 ) -> None:
-    """Do everything `run` does before the first training: every mistake in a recipe, at once."""
+    """Check a recipe as `run` does before the first training: all its mistakes at once."""
     from splitbench.runner import api
 
     plan = api.check(recipe, scale=scale, store=store)

@@ -25,12 +25,17 @@ EXTRAS = {
 
 
 def doctor(store: StorePath = None, json: Json = False) -> None:
-    """Say what this machine has, and try the parts that break elsewhere."""
+    """Show what this machine has, and test the parts that break most often."""
     checks = [("python", True, platform.python_version()), ("splitbench", True, __version__)]
     checks += [
         (name, _version(name) is not None, _version(name) or "missing: pip install splitbench") for name in REQUIRED
     ]
-    checks += [_tried("networks", _networks), _tried("data", _data), _tried("store", lambda: _store(store))]
+    checks += [
+        _tried("device", _device),
+        _tried("networks", _networks),
+        _tried("data", _data),
+        _tried("store", lambda: _store(store)),
+    ]
     notes = {extra: {name: _version(name) or "not installed" for name in names} for extra, names in EXTRAS.items()}
     sound = all(fine for _, fine, _ in checks)
     if json:
@@ -42,7 +47,7 @@ def doctor(store: StorePath = None, json: Json = False) -> None:
             out().print(f"{'[green]ok[/]    ' if fine else '[red]broken[/]'} {name:<12} {note}")
         for extra, names in notes.items():
             out().print(f"[dim]extra[/]  {extra:<12} " + ", ".join(f"{n} {v}" for n, v in names.items()))
-        out().print("all is well" if sound else "something above needs mending")
+        out().print("everything works" if sound else "fix what is marked broken above")
     raise typer.Exit(0 if sound else 1)
 
 
@@ -60,6 +65,12 @@ def _tried(name: str, action: Any) -> tuple[str, bool, str]:
         return name, False, str(error)
     except Exception as error:  # a doctor reports what is broken; it does not break
         return name, False, f"{type(error).__name__}: {error}"
+
+
+def _device() -> str:
+    from splitbench.core.device import current, resolve
+
+    return f"{current()} unless --device says another; auto would take {resolve('auto')}"
 
 
 def _networks() -> str:

@@ -12,7 +12,7 @@ from splitbench.cli._output import Json, Scale, StorePath, print_json
 
 def export(
     what: Annotated[str, typer.Argument(help="A run (id, prefix or latest), or a recipe that was run.")] = "latest",
-    to: Annotated[str, typer.Option("--to", help="The zip to write (default: its name, here).")] = "",
+    to: Annotated[str, typer.Option("--to", help="The zip to write (default: named for it, in this folder).")] = "",
     scale: Scale = "desk",
     rows_only: Annotated[bool, typer.Option("--rows-only", help="Of a recipe: leave trained networks out.")] = False,
     store: StorePath = None,

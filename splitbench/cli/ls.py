@@ -19,7 +19,7 @@ def ls(
     store: StorePath = None,
     json: Json = False,
 ) -> None:
-    """List components, recipes or runs: the first line of each one's own description."""
+    """List components, recipes or runs, each with the first line of its description."""
     if what not in THINGS:
         raise SplitbenchError(f"nothing called '{what}' to list{nearest(what, THINGS)}")
     rows = _runs(store) if what == "runs" else _recipes() if what == "recipes" else _components(what)
@@ -52,11 +52,15 @@ def needs_of(name: str) -> str:
     """What an attack must be granted, as words."""
     from dataclasses import fields
 
-    from splitbench.core.threat import ThreatModel
+    from splitbench.core.threat import ANY, ThreatModel
 
     component: Any = registry.load("attacks", name)
     missing = ThreatModel()
-    asked = [f.name for f in fields(ThreatModel) if getattr(component.needs, f.name) != getattr(missing, f.name)]
+    asked = [
+        f"party {need}" if f.name == "party" else f.name
+        for f in fields(ThreatModel)
+        if (need := getattr(component.needs, f.name)) not in (getattr(missing, f.name), ANY)
+    ]
     alternatives = component().lacks(component.needs)
     either = [alternatives.removeprefix("needs ").partition(" but ")[0]] if alternatives else []
     return ", ".join(asked + either) or "nothing"

@@ -62,14 +62,14 @@ app.command()(doctor.doctor)
 
 
 @app.callback(invoke_without_command=True)
-def _options(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
+def _options(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
     if version:
         typer.echo(f"splitbench {__version__}")
         raise typer.Exit
 
 
 def main() -> None:
-    """Errors the reader can mend are printed without a traceback; anything else is a bug and keeps it."""
+    """Errors a user can fix are printed without a traceback; anything else is a bug and keeps it."""
     # Threads that spin while they wait are a gain on an idle machine and a sixfold loss beside one busy process.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     keep_memory()
@@ -86,7 +86,7 @@ def main() -> None:
         sys.exit(0)
     except KeyboardInterrupt:
         typer.echo(
-            "splitbench: stopped; what was finished is stored, and the same command goes on from there", err=True
+            "splitbench: stopped; what was finished is stored, and the same command resumes from there", err=True
         )
         sys.exit(130)
 

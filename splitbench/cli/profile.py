@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from splitbench.cli._options import given, with_options
 from splitbench.cli._output import Json, StorePath, check_picture, out, print_json, showing_progress
 from splitbench.cli._profile import (
     print_choices,
@@ -21,26 +22,26 @@ from splitbench.cli._profile import (
 )
 from splitbench.cli._settings import assign
 from splitbench.core.errors import Mistake, SplitbenchError, nearest
+from splitbench.plan.cells import Options, Training
 
 WORKS = ("training", "inference")
 BATCHES = ("8", "32", "128")  # that a budget chooses from, if nothing else is said
 
 
+@with_options({"Run": Options, "Training": Training}, only=("clients", "batch", "epochs", "optimizer"))
 def profile(
     context: typer.Context,
-    device: Annotated[str, typer.Option(help="A device, `local`, or a .yaml of yours; `list` tells which.")] = "rpi4",
-    dataset: Annotated[str, typer.Option(help="Whose samples these are: their shape and number count.")] = "",
+    device: Annotated[str, typer.Option(help="A device, `local`, or a .yaml of yours; `list` shows them.")] = "rpi4",
+    dataset: Annotated[str, typer.Option(help="Gives the shape and number of samples.")] = "",
     shape: Annotated[str, typer.Option(help="Instead of a data set: 3x224x224, or the length of a text.")] = "",
-    classes: Annotated[int | None, typer.Option(help="How many [default: the data set's, or 10].")] = None,
-    samples: Annotated[int | None, typer.Option(help="Of all clients [default: the data set's, or 1000].")] = None,
+    classes: Annotated[int | None, typer.Option(help="How many classes [default: the data set's, or 10].")] = None,
+    samples: Annotated[
+        int | None, typer.Option(help="Samples of all clients [default: the data set's, or 1000].")
+    ] = None,
     model: Annotated[str, typer.Option(help="A model, any timm name, or file.py:Class.")] = "resnet18",
     cut: Annotated[str, typer.Option(help="Where the network is cut [default: its first place].")] = "",
     topology: Annotated[str, typer.Option(help="Who talks to whom.")] = "vanilla",
     defense: Annotated[list[str] | None, typer.Option(help="May be given several times; in that order.")] = None,
-    clients: Annotated[int, typer.Option(help="How many clients share the samples.")] = 1,
-    batch: Annotated[int, typer.Option(help="Samples a client puts into one step.")] = 64,
-    epochs: Annotated[int, typer.Option(help="Of a training.")] = 5,
-    optimizer: Annotated[str, typer.Option(help="adam, adamw or sgd.")] = "adam",
     phase: Annotated[str, typer.Option(help="training or inference.")] = "training",
     compare: Annotated[
         list[str] | None, typer.Option(help="defense=none,seal, cut=all, model=resnet18@stem,vit_tiny@embed, ...")
@@ -59,6 +60,7 @@ def profile(
     format: Annotated[str, typer.Option("--format", help="text, markdown, latex, csv, html or json.")] = "text",
     store: StorePath = None,
     json: Json = False,
+    **fields: Any,
 ) -> None:
     """What a client costs on a device: MACs, memory, traffic, time and energy, and whether it fits.
 
@@ -118,8 +120,8 @@ def profile(
         "shape": shape,
         "classes": classes,
         "samples": samples,
-        "clients": clients,
-        "training": {"batch": batch, "epochs": epochs, "optimizer": optimizer},
+        **given(fields, Options),
+        "training": given(fields, Training),
         "work": phase,
     }
     axes = expand(axes_of(compare or []))
@@ -148,7 +150,7 @@ def profile(
 
 
 def _tried(what: Callable[[], object], option: str) -> list[Mistake]:
-    """The mistakes in what an option says; those of a file are told with their own places."""
+    """The mistakes in what an option says; those of a file keep their own places."""
     try:
         what()
     except SplitbenchError as error:

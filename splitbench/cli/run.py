@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from splitbench.cli._output import Json, Scale, StorePath, err, print_json, showing_progress
+from splitbench.cli._output import DeviceName, Json, Scale, StorePath, err, print_json, showing_progress
 from splitbench.cli._sheet import print_sheets
 from splitbench.cli.table import tables
 
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 def run(
     recipe: Annotated[str, typer.Argument(help="A recipe of ours (quickstart, seal/table2, ...) or a YAML file.")],
     scale: Scale = "desk",
+    device: DeviceName = "",
     store: StorePath = None,
     json: Json = False,
 ) -> None:
-    """Run all cells of a recipe: train, attack, evaluate. What is done already is not done again."""
+    """Run all cells of a recipe: train, attack, evaluate. What is done is not run again, so it can be resumed."""
     from splitbench.core.progress import tell
     from splitbench.runner import api
 
@@ -44,7 +45,7 @@ def run(
 
     with showing_progress():
         tell("cells", 0, total)
-        outcomes = api.run(plan, store=store, done=done)
+        outcomes = api.run(plan, store=store, done=done, device=device)
     if json:
         print_json([_plain(outcome) for outcome in outcomes])
     else:

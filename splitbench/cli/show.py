@@ -11,7 +11,7 @@ from rich.table import Table
 
 from splitbench.cli._function import show_function
 from splitbench.cli._output import Json, StorePath, out, print_json
-from splitbench.cli._settings import assign
+from splitbench.cli._settings import assign, need_values
 from splitbench.core import registry
 from splitbench.core.errors import SplitbenchError, nearest
 from splitbench.core.registry import Kind
@@ -27,7 +27,7 @@ def show(
     cut: Annotated[str, typer.Option(help="For a model: where to cut it.")] = "",
     classes: Annotated[int, typer.Option(help="For a model: how many classes.")] = 10,
     shape: Annotated[
-        str, typer.Option(help="For a model: the shape of an input, as 3x32x32 (or the length of a text).")
+        str, typer.Option(help="For a model: the shape of an input, such as 3x32x32 (or the length of a text).")
     ] = "",
     store: StorePath = None,
     json: Json = False,
@@ -39,7 +39,7 @@ def show(
     maps of a stored run.
     """
     if what == "function":
-        show_function(name, context.meta["settings"], context.meta["args"], store, json)
+        show_function(name, need_values(context.meta["settings"]), context.meta["args"], store, json)
         return
     if name is None:
         what, name = _guess(what, store)
@@ -108,9 +108,13 @@ def _model(name: str, given: dict[str, Any], cut: str, classes: int, shape: str)
     part, _ = components.resolve("models", {name: given}, "model")
     assert part is not None
     architecture = components.build(part)
-    text = architecture.modality == "text"
+    text, tabular = architecture.modality == "text", architecture.modality == "tabular"
     try:
-        size = tuple(int(side) for side in shape.split("x")) if shape else ((128,) if text else (3, 32, 32))
+        size = (
+            tuple(int(side) for side in shape.split("x"))
+            if shape
+            else ((128,) if text else (39,) if tabular else (3, 32, 32))
+        )
     except ValueError as error:
         raise SplitbenchError(f"--shape takes whole numbers such as 3x32x32, got '{shape}'") from error
     network = architecture.build(size, classes)

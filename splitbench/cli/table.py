@@ -22,19 +22,26 @@ def table(
     recipe: Annotated[str | None, typer.Argument(help="A recipe that was run; without one, all of the store.")] = None,
     scale: Scale = "desk",
     format: Format = "text",
-    rows: Annotated[str, typer.Option(help="What the rows are (default: as in the paper, or defense).")] = "",
-    cols: Annotated[str, typer.Option(help="What the columns are (default: as in the paper, or attack).")] = "",
-    metric: Annotated[str, typer.Option(help="What the cells hold (default: as in the paper, or ssim).")] = "",
+    rows: Annotated[
+        str, typer.Option(help="What the rows are: a name or a path (default: as in the paper, or defense).")
+    ] = "",
+    cols: Annotated[
+        str, typer.Option(help="What the columns are, likewise, e.g. defense.seal.omega (default: attack).")
+    ] = "",
+    metric: Annotated[
+        str, typer.Option(help="What the cells hold: a metric or a cost (default: as in the paper, or what ranks).")
+    ] = "",
+    curve: Annotated[
+        bool, typer.Option("--curve", help="As x and y: rows must be numbers, a line per column.")
+    ] = False,
     where: Annotated[list[str] | None, typer.Option(help="Keep only, e.g. dataset=cifar10. May be repeated.")] = None,
     paper_only: Annotated[
         bool, typer.Option("--paper-only", help="Only what the paper prints; needs no results.")
     ] = False,
     ours_only: Annotated[bool, typer.Option("--ours-only", help="Only our values, in the paper's layout.")] = False,
-    undefended: Annotated[
-        bool, typer.Option("--undefended", help="Tell the undefended twin's value beside ours.")
-    ] = False,
+    undefended: Annotated[bool, typer.Option("--undefended", help="Add the undefended twin's value to ours.")] = False,
     all: Annotated[
-        bool, typer.Option("--all", help="Every recipe that was run, and a page of all; with --write.")
+        bool, typer.Option("--all", help="Every recipe that was run, and an index page; with --write.")
     ] = False,
     write: Annotated[str, typer.Option("--write", help="With --all: the folder to write Markdown and LaTeX to.")] = "",
     store: StorePath = None,
@@ -42,7 +49,8 @@ def table(
 ) -> None:
     """Print results: a recipe in its paper's own layout, ours and the paper's values side by side, or any question.
 
-    Mean and 95 % interval; every gap with its reason. --rows, --cols and --where ask a question of their own.
+    Mean and 95 % interval; every gap with its reason. --rows, --cols and --where ask a question of their own; an axis
+    is a name (dataset) or a path into the recipe (training.epochs, threat.rounds, defense.seal.omega).
     """
     form = form_of(format, json)
     if all or write:
@@ -54,7 +62,8 @@ def table(
     if counted is not None:
         print_recipe(counted, "", form)
         return
-    print_sheets(tables(recipe, scale, rows, cols, metric, where, store, paper_only, ours_only, undefended), form)
+    made = tables(recipe, scale, rows, cols, metric, where, store, paper_only, ours_only, undefended, curve)
+    print_sheets(made, form)
 
 
 def _counted(recipe: str) -> Path | None:
@@ -91,8 +100,10 @@ def tables(
     paper_only: bool = False,
     ours_only: bool = False,
     undefended: bool = False,
+    curve: bool = False,
 ) -> Sequence[HasSheet]:
     from splitbench.plan import recipes
+    from splitbench.report.tables.curve import curve_of, curve_of_paper
     from splitbench.report.tables.paper_table import layout_of, paper_table
     from splitbench.report.tables.table import table as make
 
@@ -116,5 +127,8 @@ def tables(
         made = paper_table(
             asked, store=store, scale=scale, side=side, metric=metric, where=wanted, undefended=undefended
         )
-        return [made]
-    return make(recipe, store=store, scale=scale, rows=rows, columns=cols, metric=metric, where=wanted)
+        if curve and made.paper.layout != "curve":
+            raise SplitbenchError(f"the paper has a table here, no curve; choose the x axis of '{recipe}' with --rows")
+        return [curve_of_paper(made)] if made.paper.layout == "curve" else [made]
+    shown = make(recipe, store=store, scale=scale, rows=rows, columns=cols, metric=metric, where=wanted)
+    return [curve_of(one) for one in shown] if curve else shown

@@ -15,7 +15,7 @@ def verify(
     expect: Annotated[str, typer.Option("--expect", help="The digest that `export` printed, or its beginning.")] = "",
     json: Json = False,
 ) -> None:
-    """Check that an exported zip is whole and unchanged, and tell what differs; exits with 1 if something does."""
+    """Check that an exported zip is complete and unchanged. Lists what differs and exits with 1 if anything does."""
     from splitbench.report.tables.pages import markdown_of
     from splitbench.store.verify import verify as check
 
@@ -27,9 +27,9 @@ def verify(
         for problem in found.problems:
             typer.echo(f"  {problem}")
         for name in found.missing:
-            typer.echo(f"  not in it when it was made: {name}")
+            typer.echo(f"  missing since it was exported: {name}")
         for other in found.elsewhere:
             typer.echo(f"  made elsewhere: {other}")
         count = "1 problem" if len(found.problems) == 1 else f"{len(found.problems)} problems"
-        typer.echo(f"{count}: do not trust it" if found.problems else f"whole and unchanged, digest {found.digest}")
+        typer.echo(f"{count}: do not trust it" if found.problems else f"complete and unchanged, digest {found.digest}")
     raise typer.Exit(1 if found.problems else 0)

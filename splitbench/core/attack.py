@@ -9,25 +9,39 @@ from typing import ClassVar, Literal
 from torch import Generator
 
 from splitbench.core.component import Component
+from splitbench.core.message import Message
 from splitbench.core.threat import ThreatModel
 from splitbench.core.view import Recovered, View
-from splitbench.core.wire import Message
 
 
 class Attack(Component):
     """Recover the targets of a view. Declares the weakest adversary that can mount it."""
 
+    goal: ClassVar[str] = "inputs"  # what it recovers: inputs, labels, membership or attributes
     needs: ClassVar[ThreatModel] = ThreatModel()
     role: ClassVar[Literal["attack", "floor", "bound"]] = "attack"  # a floor looks at nothing, a bound at too much
     readout: ClassVar[Literal["clamp", "minmax"]] = "clamp"  # how guesses become images when attacks are ranked
-    bars: ClassVar[Mapping[str, float]] = MappingProxyType({})
-    """The SSIM it must reach undefended, by data set ("*": any other), to say anything about a defense."""
-    modality: ClassVar[str | None] = "image"  # the data it works on; None: any
+    bars: ClassVar[Mapping[str, Mapping[str, float]]] = MappingProxyType({})
+    """What it must reach undefended to say anything about a defense: by metric, then by data set ("*": any other)."""
+    modality: ClassVar[str | tuple[str, ...] | None] = "image"  # the data it works on; None: any
+
+    aims: ClassVar[Literal["evaluation", "training"]] = "evaluation"
+    """At messages about samples sent for it, or at the last ones of the training, about what was trained on."""
 
     phases: ClassVar[tuple[str, ...]] = ()  # the settings that count iterations: what a budget limits
     asks: ClassVar[Literal["client", "twin"]] = (
         "client"  # whom queries reach: the client, or that of the undefended twin
     )
+
+    @property
+    def uses_public_labels(self) -> bool:
+        """Whether it uses the labels of auxiliary samples, which then have to be labels of the same task."""
+        return False
+
+    @classmethod
+    def works_on(cls, modality: str) -> bool:
+        """Whether it can be mounted on data of this kind."""
+        return cls.modality is None or modality in ((cls.modality,) if isinstance(cls.modality, str) else cls.modality)
 
     @property
     def iterations(self) -> int:
@@ -39,7 +53,7 @@ class Attack(Component):
         return threat.lacks(self.needs)
 
     def run(self, view: View, generator: Generator) -> Recovered:
-        """Guess the targets' inputs, labels or both."""
+        """Guess what the goal says, of each target."""
         raise NotImplementedError
 
 
@@ -48,20 +62,20 @@ class OnlineAttack(Attack):
 
     recalls: ClassVar[int | None] = None
     """So many samples, the last that the attacked client sent, are all it wants to hear, after the fact; None: it
-    hears every message as it passes."""
+    hears every message to or from the party that attacks, as it passes."""
 
     def begin(self, view: View, generator: Generator) -> None:
-        """Before the first step. `view.stages` are the server's live layers; reading them is all that is allowed."""
+        """Before the first step. `view.stages` are the party's live layers; reading them is all that is allowed."""
 
     def hear(self, message: Message) -> None:
-        """Every message to or from the server, as it passes."""
+        """Every message to or from the party that attacks, as it passes."""
 
 
 class ActiveAttack(OnlineAttack):
-    """An online attack by a malicious server, which may send the client something else."""
+    """An online attack by a malicious party, which may send something else than the protocol says."""
 
     needs: ClassVar[ThreatModel] = ThreatModel(tampers=True)
 
     def tamper(self, honest: Message) -> Message:
-        """What the server sends instead."""
+        """What it sends instead."""
         return honest

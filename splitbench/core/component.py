@@ -24,6 +24,11 @@ class Component:
     """A model, data set, topology, defense, attack or metric. Raise `version` when its results change."""
 
     version: ClassVar[int | str] = 1
+    reads: ClassVar[tuple[str, ...]] = ()  # settings that are paths to files whose contents decide results
+
+    def read_paths(self) -> tuple[Path, ...]:
+        """The files and folders whose contents decide results, beside settings and version."""
+        return tuple(Path(value).expanduser() for name in self.reads if (value := getattr(self, name)))
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,24 @@ from torch import Tensor
 from splitbench.core.component import Component
 
 Task = Literal["classes", "attributes"]
+Modality = Literal["image", "text", "tabular"]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column of a table. Categories are ids from 0, stored as floats like everything else in the row."""
+
+    name: str
+    categories: int = 0  # 0: a number, standardised
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Images as uint8 (N, C, H, W) or token ids as int64 (N, L); labels as int64 (N,), or 0/1 (N, A) attributes."""
+    """Inputs, labels and what else is known of the same samples.
+
+    Images are uint8 (N, C, H, W), texts int64 token ids (N, L), tables float32 (N, F). Labels are int64: (N,) classes,
+    or (N, A) attributes, each 0 or 1.
+    """
 
     x: Tensor
     y: Tensor
@@ -26,6 +39,10 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.x)
+
+    def take(self, rows: Tensor) -> Samples:
+        """Some of the samples, by number or by a mask, with their labels and extras."""
+        return Samples(self.x[rows], self.y[rows], {name: values[rows] for name, values in self.extras.items()})
 
 
 @dataclass(frozen=True)
@@ -36,10 +53,8 @@ class DataSet:
     classes: int
     task: Task = "classes"
     names: tuple[str, ...] = ()  # of the classes or attributes
-
-    @property
-    def modality(self) -> str:
-        return "image" if self.train.x.dtype == torch.uint8 else "text"
+    modality: Modality = "image"
+    fields: tuple[Field, ...] = ()  # the columns of a table
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -47,11 +62,14 @@ class DataSet:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Of every byte that training or an attack could read."""
+        """Of every byte that training, an attack or a metric could read."""
         digest = hashlib.sha256()
+        columns = [(column.name, column.categories) for column in self.fields]
+        digest.update(repr((self.modality, self.task, self.classes, columns)).encode())
         for samples in (self.train, self.test):
-            for tensor in (samples.x, samples.y):
-                digest.update(str((tuple(tensor.shape), tensor.dtype)).encode())
+            extras = sorted(samples.extras.items())
+            for name, tensor in (("x", samples.x), ("y", samples.y), *extras):
+                digest.update(repr((name, tuple(tensor.shape), str(tensor.dtype))).encode())
                 digest.update(tensor.contiguous().numpy().data)
         return digest.hexdigest()
 
@@ -59,6 +77,7 @@ class DataSet:
 class Data(Component):
     """A source of data. `load` finds the files under one of the folders given, first come first served."""
 
+    modality: ClassVar[Modality] = "image"
     files: ClassVar[tuple[str, ...]] = ()  # any one of these, relative to a data folder
 
     def load(self, folders: tuple[Path, ...]) -> DataSet:
@@ -66,5 +85,5 @@ class Data(Component):
 
 
 def as_input(x: Tensor) -> Tensor:
-    """What a network is given: images as float32 in [0, 1], tokens as they are."""
+    """What a network is given: images as float32 in [0, 1]; token ids and tables as they are."""
     return x.float().div_(255) if x.dtype == torch.uint8 else x

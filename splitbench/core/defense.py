@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
+import torch
 from torch import Generator, Tensor, nn
 
 from splitbench.core.component import Component
-from splitbench.core.randomness import derive
+from splitbench.core.imagined import Imagined, Rebuilt, several
+from splitbench.core.message import Message
+from splitbench.core.party import CLIENT, SERVER
+from splitbench.core.randomness import derive, generator
 from splitbench.core.threat import Knowledge
 
 if TYPE_CHECKING:
+    from splitbench.core.layout import Layout
+    from splitbench.core.member import Batch
     from splitbench.core.split import SplitModel
-    from splitbench.core.wire import Message
+
+
+D = TypeVar("D", bound="Defense")
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a defense is bound to, once, before anything is sent."""
+
+    layout: Layout | None = None  # of what crosses the first cut; None where nothing does
+    classes: int = 0
+    clients: int = 1
+    client: int = 0  # whose instance this is
+    secret: int = 0  # the seed of this client's secrets
 
 
 @dataclass(frozen=True)
@@ -31,71 +52,76 @@ class Defense(Component):
     """The baseline: everything passes as it is. In the order in which the moments occur:"""
 
     mixes: ClassVar[bool] = False
-    """Whether a mixer stands between clients and server; only then is `mix` called."""
+    """Whether a mixer stands between clients and server; only then are `mix` and `unmix` called."""
+
+    secrets: ClassVar[tuple[str, ...]] = ()
+    """Settings that an adversary below `exact` does not know, and that its own copy has at their defaults."""
+
+    context: Context = Context()
 
     @property
     def disguises(self) -> bool:
         """Whether what leaves a client is not what its layers made."""
         return type(self).outgoing is not Defense.outgoing
 
-    def protects(self, index: int) -> bool:
-        """Whether client `index` uses it."""
-        return True
+    def bind(self: D, context: Context) -> D:
+        """The instance of one client. Each has its own, and with it its own secrets."""
+        bound = self._anew()
+        object.__setattr__(bound, "context", context)  # components are frozen, and this is their last setting
+        return bound
 
-    def keyed(self, seed: int) -> Defense:
-        """The defense with secrets of its own derived from this seed, where the user has not given any."""
-        return self
-
-    def known(self, rung: Knowledge, observed: Tensor) -> Defense:
-        """The defense as an adversary imagines it, given smashed data it has seen.
-
-        `none`: that nothing is there. `family`: the kind is known and its secret guessed. `exact`: the secret is held.
-        An adversary simulates what it imagines in its own client, shadow or decoder.
-        """
-        return Defense() if rung == "none" else self
-
-    def shadow(self, generator: Generator) -> Defense:
-        """The same with another secret: that of a client which one who knows the kind has made for itself."""
-        return self
-
-    def given(self, sent: Tensor) -> Defense:
-        """The same as it was for the samples of which this was sent, as far as an adversary can read that off it."""
-        return self
-
-    def merge(self, rounds: Tensor) -> Tensor:
-        """What an adversary that imagines this makes of the same samples sent several times (R, N, ...).
-
-        The mean undoes noise that is drawn anew; override where another statistic undoes more.
-        """
-        return rounds.mean(0)
+    def _anew(self: D, without: Sequence[str] = ()) -> D:
+        """The same settings and nothing else: what was made of a secret and kept (a cached property) stays behind."""
+        if not dataclasses.is_dataclass(self):
+            return copy.copy(self)
+        settings = [field.name for field in dataclasses.fields(self) if field.init and field.name not in without]
+        return type(self)(**{name: getattr(self, name) for name in settings})
 
     def prepare(self, model: SplitModel) -> SplitModel:
         """Change the network before training (replace batch norm, wrap the client)."""
         return model
 
-    def inputs(self, x: Tensor, y: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
-        """Transform a client's batch before its first layer."""
-        return x, y
+    def inputs(self, batch: Batch, generator: Generator | None) -> Batch:
+        """Transform a client's batch before its first layer; `batch.learning` is false for inference."""
+        return batch
 
     def penalty(self, x: Tensor, z: Tensor) -> Tensor | None:
         """A term for the client's own loss, from its inputs and its smashed data before they leave."""
         return None
 
     def outgoing(self, message: Message, generator: Generator | None) -> Message:
-        """Change what a client sends. What is done to the tensor is differentiated through on the way back."""
+        """Change what a client sends. What is done to the tensor is differentiated through on the way back.
+
+        A defense that mixes rows of a batch says so in `message.about`.
+        """
         return message
+
+    def groups(self, clients: int) -> int:
+        """Into how many messages the mixer turns those of so many clients: everybody knows that."""
+        return clients
 
     def mix(
         self, smashed: Sequence[Message], labels: Sequence[Message], generator: Generator | None
     ) -> tuple[Sequence[Message], Sequence[Message]]:
-        """What the mixer makes of what several clients sent, one message a group; labels may become soft.
+        """What the mixer makes of what several clients sent, one message per group; labels may become soft.
 
-        A mixed message's share is the sum of its members' shares.
+        A mixed message's share is the sum of its members' shares, and its `about` names them.
         """
         return smashed, labels
 
+    def unmix(
+        self, smashed: Sequence[Message], mixed: Sequence[Message], slopes: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        """The reverse: what each client is sent of the gradients of the mixtures. By default, exactly its own part."""
+        known = [(m.tensor, slope) for m, slope in zip(mixed, slopes, strict=True) if slope is not None]
+        known = [(z, slope) for z, slope in known if z.requires_grad]
+        if not known:
+            return [None] * len(smashed)
+        outputs, gradients = zip(*known, strict=True)
+        return torch.autograd.grad(outputs, [m.tensor for m in smashed], gradients, allow_unused=True)
+
     def incoming(self, message: Message) -> Message:
-        """Look at what the server returned; raise `CellError` to leave the protocol."""
+        """Look at what was returned to the client; raise `CellError` to leave the protocol."""
         return message
 
     def gradients(self, stage: nn.Module, generator: Generator | None) -> None:
@@ -105,13 +131,32 @@ class Defense(Component):
         """What it claims the training has cost in privacy (epsilon, delta), for the costs of its row."""
         return {}
 
+    # -- what an adversary makes of it -------------------------------------------------------------------------------
+
+    def imagined(self, rung: Knowledge, observed: Tensor) -> Imagined:
+        """The defense as an adversary imagines it, given smashed data it has seen.
+
+        `none`: that nothing is there. `family`: the kind is known, its secret is not. `exact`: the secret is held.
+        """
+        if rung == "none" or not self.disguises:
+            return Imagined()
+        return Rebuilt(self if rung == "exact" else self.rebuilt(generator(0, "family")))
+
+    def rebuilt(self: D, generator: Generator) -> D:
+        """The adversary's own copy: the same public settings, a secret that it drew itself."""
+        secret = int(torch.randint(2**62, (), generator=generator))
+        return self._anew(self.secrets).bind(replace(self.context, client=0, secret=secret))
+
+    def sent(self, z: Tensor, generator: Generator | None) -> Tensor:
+        """What leaves a client that made these smashed data."""
+        return self.outgoing(Message(CLIENT, SERVER, "smashed", z), generator).tensor
+
 
 @dataclass(frozen=True)
 class Composed(Defense):
-    """Several defenses in the order written, for the first `clients` clients (all, if None)."""
+    """Several defenses in the order written."""
 
     parts: tuple[Defense, ...]
-    clients: int | None = None
 
     @property
     def mixes(self) -> bool:  # type: ignore[override]
@@ -121,58 +166,56 @@ class Composed(Defense):
     def disguises(self) -> bool:
         return any(part.disguises for part in self.parts)
 
-    def protects(self, index: int) -> bool:
-        return self.clients is None or index < self.clients
-
-    def keyed(self, seed: int) -> Defense:
+    def bind(self, context: Context) -> Composed:
         # One seed for each: two defenses of a kind must not share a secret.
-        return Composed(tuple(part.keyed(derive(seed, at)) for at, part in enumerate(self.parts)), self.clients)
-
-    def known(self, rung: Knowledge, observed: Tensor) -> Defense:
-        return Composed(tuple(part.known(rung, observed) for part in self.parts), self.clients)
-
-    def shadow(self, generator: Generator) -> Defense:
-        return Composed(tuple(part.shadow(generator) for part in self.parts), self.clients)
-
-    def given(self, sent: Tensor) -> Defense:
-        # What was sent is what the last one made.
-        return Composed((*self.parts[:-1], *(part.given(sent) for part in self.parts[-1:])), self.clients)
-
-    def merge(self, rounds: Tensor) -> Tensor:
-        # What undoes one defense is not known to undo several: then the mean, as for any.
-        return self.parts[0].merge(rounds) if len(self.parts) == 1 else super().merge(rounds)
+        each = (replace(context, secret=derive(context.secret, at)) for at in range(len(self.parts)))
+        return Composed(tuple(part.bind(own) for part, own in zip(self.parts, each, strict=True)))
 
     def prepare(self, model: SplitModel) -> SplitModel:
         for part in self.parts:
             model = part.prepare(model)
         return model
 
-    def inputs(self, x: Tensor, y: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
+    def inputs(self, batch: Batch, generator: Generator | None) -> Batch:
         for part in self.parts:
-            x, y = part.inputs(x, y, generator)
-        return x, y
+            batch = part.inputs(batch, generator)
+        return batch
 
     def penalty(self, x: Tensor, z: Tensor) -> Tensor | None:
         terms = [term for part in self.parts if (term := part.penalty(x, z)) is not None]
         return sum(terms[1:], terms[0]) if terms else None
 
     def outgoing(self, message: Message, generator: Generator | None) -> Message:
-        if self.protects(message.sender.index):
-            for part in self.parts:
-                message = part.outgoing(message, generator)
+        for part in self.parts:
+            message = part.outgoing(message, generator)
         return message
+
+    def groups(self, clients: int) -> int:
+        for part in self._mixing:
+            clients = part.groups(clients)
+        return clients
+
+    @property
+    def _mixing(self) -> list[Defense]:
+        return [part for part in self.parts if part.mixes]
 
     def mix(
         self, smashed: Sequence[Message], labels: Sequence[Message], generator: Generator | None
     ) -> tuple[Sequence[Message], Sequence[Message]]:
-        for part in self.parts:
+        for part in self._mixing:
             smashed, labels = part.mix(smashed, labels, generator)
         return smashed, labels
 
+    def unmix(
+        self, smashed: Sequence[Message], mixed: Sequence[Message], slopes: Sequence[Tensor | None]
+    ) -> Sequence[Tensor | None]:
+        mixing = self._mixing
+        # Of several, none knows what came between: only the graph does.
+        return mixing[0].unmix(smashed, mixed, slopes) if len(mixing) == 1 else super().unmix(smashed, mixed, slopes)
+
     def incoming(self, message: Message) -> Message:
-        if self.protects(message.receiver.index):
-            for part in reversed(self.parts):
-                message = part.incoming(message)
+        for part in reversed(self.parts):
+            message = part.incoming(message)
         return message
 
     def gradients(self, stage: nn.Module, generator: Generator | None) -> None:
@@ -180,9 +223,14 @@ class Composed(Defense):
             part.gradients(stage, generator)
 
     def spent(self, turns: Sequence[Turn]) -> dict[str, float]:
-        mine = [turn for turn in turns if self.protects(turn.client)]
         costs: dict[str, float] = {}
         for part in self.parts:
             # Epsilons, and deltas, of several mechanisms on the same data add up.
-            costs |= {name: costs.get(name, 0.0) + cost for name, cost in part.spent(mine).items()}
+            costs |= {name: costs.get(name, 0.0) + cost for name, cost in part.spent(turns).items()}
         return costs
+
+    def imagined(self, rung: Knowledge, observed: Tensor) -> Imagined:
+        return several([part.imagined(rung, observed) for part in self.parts])
+
+    def rebuilt(self, generator: Generator) -> Composed:
+        return Composed(tuple(part.rebuilt(generator) for part in self.parts))

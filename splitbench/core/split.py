@@ -187,6 +187,7 @@ def output_shape(stage: nn.Module, shape: Sequence[int], dtype: torch.dtype) -> 
     """The shape of one sample's smashed data."""
     mode = stage.training
     stage.eval()
-    z = stage(torch.zeros(1, *shape, dtype=dtype))
+    where = next((tensor.device for tensor in (*stage.parameters(), *stage.buffers())), torch.device("cpu"))
+    z = stage(torch.zeros(1, *shape, dtype=dtype, device=where))
     stage.train(mode)
     return tuple(z.shape[1:])

@@ -2,34 +2,70 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Annotated, Any, Literal, get_args
+
+from annotated_types import Ge
 
 Knowledge = Literal["none", "family", "exact"]
 KNOWLEDGE: tuple[Knowledge, ...] = get_args(Knowledge)
+ANY = "any"  # as the party an attack needs: whoever it is
+
+Count = Annotated[int, Ge(0)]
 
 
 @dataclass(frozen=True)
 class ThreatModel:
-    """The capabilities granted to the server. The defaults are the weakest: it hears what is sent to it."""
+    """Who attacks, and what it is granted. The defaults are the weakest: it hears what is sent to it.
 
-    labels: bool = False  # the targets' labels are known to the adversary
-    architecture: bool = False  # the client's layers are known, not their weights
-    auxiliary: int = 0  # public samples like the private ones, with their labels
-    queries: int = 0  # inputs it may put through the client, defense included
-    transcript: bool = False  # it kept what passed during training
-    tampers: bool = False  # false: honest but curious
-    knowledge: Knowledge = "none"  # of the defense: that it is there and guesses its secret, or holds the secret
-    rounds: int = 1  # how often it was sent each target, defended anew each time
+    In what an attack needs, `party` may be a role ("client": any client) or `ANY`.
+    """
+
+    labels: bool = False  # the targets' labels are known to the adversary (default: if they are sent to it)
+    architecture: bool = False  # the client's layers are known, not their weights (default: yes)
+    auxiliary: Count = 0  # public samples like the private ones, with their labels (default: all set aside)
+    queries: Count = 0  # inputs it may put through the client, defense included (default: one per auxiliary sample)
+    transcript: bool = False  # it kept what passed during training (default: if the run was recorded)
+    tampers: bool = False  # it may send something else than the protocol says (default: no)
+    knowledge: Knowledge = "none"  # of the defense: nothing, its kind (the secret is guessed), or the secret
+    rounds: Annotated[int, Ge(1)] = 1  # how often it was sent each target, defended anew each time
+    party: str = "server"  # who attacks: server, mixer, client0, client1, ...
+
+    @property
+    def role(self) -> str:
+        """Server, mixer or client, whichever client it is."""
+        return self.party.rstrip("0123456789")
 
     def lacks(self, needed: ThreatModel) -> str | None:
-        """What is missing for an attack with these needs, as a sentence, or None if nothing is."""
-        missing = []
-        for field in fields(self):
-            need, have = getattr(needed, field.name), getattr(self, field.name)
-            if _rank(need) > _rank(have):
-                missing.append(f"{field.name}={_word(need)} but the threat model grants {field.name}={_word(have)}")
-        return "needs " + "; needs ".join(missing) if missing else None
+        """What is missing for an attack with these needs, and how to grant it, as a sentence; None if nothing is."""
+        wanted: dict[str, Any] = {
+            field.name: getattr(needed, field.name)
+            for field in fields(self)
+            if not self._has(field.name, getattr(needed, field.name))
+        }
+        return _lacking(wanted, self) if wanted else None
+
+    def _has(self, name: str, need: Any) -> bool:
+        if name == "party":
+            return need in (ANY, self.party, self.role)
+        return _rank(need) <= _rank(getattr(self, name))
+
+
+def _lacking(wanted: dict[str, Any], threat: ThreatModel) -> str:
+    """That these fields are needed and not granted, and what to add on the command line or in a recipe."""
+    missing = [
+        f"needs {name}={_word(need)} but the threat model grants {name}={_word(getattr(threat, name))}"
+        for name, need in wanted.items()
+    ]
+    given = {name: "client0" if (name, need) == ("party", "client") else need for name, need in wanted.items()}
+    options = " ".join(f"--{name}" if need is True else f"--{name} {_word(need)}" for name, need in given.items())
+    keys = ", ".join(f"{name}: {_word(need)}" for name, need in given.items())
+    return f"{'; '.join(missing)}; add {options}, or in a recipe threat: {{{keys}}}"
+
+
+def is_party(name: str) -> bool:
+    return re.fullmatch(r"server|mixer|client\d+", name) is not None
 
 
 def _rank(value: bool | int | str) -> int:

@@ -1,60 +1,55 @@
-"""Who talks to whom: one exchange, forward and backward, leaving gradients on parameters."""
+"""Who talks to whom: the programs of the parties, what each sends and waits for, in which order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import ClassVar
 
 from torch import Generator, Tensor
 
 from splitbench.core.component import Component
-from splitbench.core.split import SplitModel
-from splitbench.core.wire import Wire
-
-Loss = Callable[[Tensor, Tensor], Tensor]
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One client's share of a step."""
-
-    client: int
-    x: Tensor
-    y: Tensor
-    samples: Tensor  # which rows of the data these are
+from splitbench.core.member import Batch, Client, Mixer, Plan, Server
+from splitbench.core.party import SERVER, Party
+from splitbench.core.schedule import Program
 
 
 class Topology(Component):
-    """The loop, the optimisers and the epochs are shared; a topology says what is particular."""
+    """`client`, `server` and `mixer` are whole trainings; `exchange`, `answer` and `mix` their parts of one step."""
 
     cuts: ClassVar[int] = 1  # how many cuts the network needs
     shares_labels: ClassVar[bool] = True  # whether the server is sent the labels
     simultaneous: ClassVar[bool] = False  # whether clients speak in the same step, which a mixer needs
+    together: ClassVar[bool] = False  # whether clients end a training with the same layers
 
     def places(self, cut: str, model_cuts: Sequence[str]) -> tuple[str, ...]:
         """Where the network is cut, given the user's choice of the first cut."""
         return (cut,)[: self.cuts]
 
-    def lay_out(self, model: SplitModel, clients: int) -> tuple[SplitModel, ...]:
-        """One network a client; stages that are the same object are shared."""
+    def rows(self, size: int, plan: Plan, generator: Generator) -> list[Tensor]:
+        """The batches of one epoch of a client that has so many samples, by their numbers."""
         raise NotImplementedError
 
-    def steps(self, sizes: Sequence[int], batch: int, generator: Generator) -> Iterator[list[tuple[int, Tensor]]]:
-        """One epoch: for each step, which clients take part and with which of their samples."""
+    def steps(self, plan: Plan, party: Party = SERVER) -> int:
+        """In how many steps of an epoch a party takes part."""
         raise NotImplementedError
 
-    def exchange(
-        self,
-        models: Sequence[SplitModel],
-        batches: Sequence[Batch],
-        wire: Wire,
-        loss: Loss,
-        step: int,
-        shares: Sequence[float],
-    ) -> float:
-        """Forward and backward; gradients are left on the parameters. Returns the task loss."""
+    def client(self, me: Client, plan: Plan) -> Program:
         raise NotImplementedError
 
-    def close_round(self, models: Sequence[SplitModel], wire: Wire, step: int, shares: Sequence[float]) -> None:
-        """After each epoch (federated averaging, say)."""
+    def server(self, me: Server, plan: Plan) -> Program:
+        raise NotImplementedError
+
+    def mixer(self, me: Mixer, plan: Plan) -> Program:
+        raise NotImplementedError
+
+    def exchange(self, me: Client, batch: Batch) -> Program:
+        """A client's part of one step."""
+        raise NotImplementedError
+
+    def answer(self, me: Server, senders: Sequence[Party]) -> Program:
+        """The server's part of one step with these clients, or with the mixer that stands for them."""
+        raise NotImplementedError
+
+    def mix(self, me: Mixer, clients: Sequence[Party]) -> Program:
+        """The mixer's part of one step."""
+        raise NotImplementedError

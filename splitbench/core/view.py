@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,16 +11,17 @@ from dataclasses import dataclass, field
 import torch
 from torch import Generator, Tensor, nn
 
-from splitbench.core.defense import Defense
+from splitbench.core.data import Field
 from splitbench.core.errors import SplitbenchError
-from splitbench.core.party import CLIENT, SERVER
+from splitbench.core.imagined import Imagined
+from splitbench.core.layout import Layout
+from splitbench.core.message import Message
 from splitbench.core.threat import ThreatModel
-from splitbench.core.wire import Message
 
 
 @dataclass(frozen=True)
 class Auxiliary:
-    """Public samples of the private kind: images in [0, 1], and their labels."""
+    """Samples and their labels, as a network is given them."""
 
     x: Tensor
     y: Tensor
@@ -54,6 +56,7 @@ class Query:
             del _counters[counter]
 
     def __call__(self, x: Tensor) -> Tensor:
+        """(R, N, ...): as often as the threat model grants rounds."""
         if len(x) > self.left:
             raise SplitbenchError(f"the threat model grants {self.left} more queries, the attack asked for {len(x)}")
         self.left -= len(x)
@@ -65,30 +68,49 @@ class View:
     """Everything granted to an adversary, and nothing else. What a threat model denies is None or empty."""
 
     threat: ThreatModel
-    targets: Tensor  # (N, ...) smashed data of the samples to recover, merged if they were sent several times
+    targets: Tensor  # (R, N, ...): what reached the party about the samples to recover, round by round
     shape: tuple[int, ...]  # of one input, (C, H, W) for images
     classes: int
-    stages: Sequence[nn.Module]  # the adversary's own: a copy of the server's layers
+    stages: Sequence[nn.Module]  # the adversary's own: copies of the layers of the party that attacks
+    modality: str = "image"
+    fields: tuple[Field, ...] = ()  # the columns of a table
+    layout: Layout | None = None  # of the targets
+    messages: Sequence[Sequence[Message]] = ()  # all that reached the party in the rounds, not the targets alone
     labels: Tensor | None = None  # the targets' labels
     template: Callable[[], nn.Module] | None = None  # the client's layers, freshly initialised
     auxiliary: Auxiliary | None = None
+    candidates: Auxiliary | None = None  # for membership: samples of which some were trained on
     query: Query | None = None
     heard: Sequence[Message] = ()  # what passed during training, after the defense
-    defense: Defense = field(default_factory=Defense)  # as the adversary imagines it
+    imagined: Imagined = field(default_factory=Imagined)  # the defense, as the adversary rebuilds it
+
+    @functools.cached_property
+    def merged(self) -> Tensor:
+        """(N, ...): the targets of all rounds as one."""
+        return self.merge(self.targets)
+
+    def merge(self, rounds: Tensor) -> Tensor:
+        """What was sent several times (R, N, ...) as one, by what the adversary knows of the defense."""
+        return self.imagined.merge(rounds)
+
+    def __len__(self) -> int:
+        """How many targets there are."""
+        return self.targets.shape[1]
 
     def imagine(self, z: Tensor, generator: Generator | None) -> Tensor:
         """What the adversary's own smashed data would be after the defense it imagines; differentiable.
 
         Where the targets are merged from several rounds, so is this.
         """
-        message = Message(0, CLIENT, SERVER, "smashed", 0, z)
-        drawn = [self.defense.outgoing(message, generator).tensor for _ in range(self.threat.rounds)]
-        return drawn[0] if len(drawn) == 1 else self.defense.merge(torch.stack(drawn))
+        drawn = [self.imagined.simulate(z, generator) for _ in range(len(self.targets))]
+        return drawn[0] if len(drawn) == 1 else self.merge(torch.stack(drawn))
 
 
 @dataclass(frozen=True)
 class Recovered:
-    """An attack's guesses, in the order of the targets."""
+    """An attack's guesses, in the order of the targets: of the one thing that is its goal."""
 
     inputs: Tensor | None = None
-    labels: Tensor | None = None
+    labels: Tensor | None = None  # whole numbers, or logits
+    membership: Tensor | None = None  # (N,): the higher, the likelier a member
+    attributes: Tensor | None = None

@@ -1,4 +1,4 @@
-"""One's own data: a path to an `.npz` or to a folder of images, in the place of a data set's name."""
+"""Your own data: a path to an `.npz`, a table or a folder of images, in the place of a data set's name."""
 
 from __future__ import annotations
 
@@ -7,26 +7,31 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
 from annotated_types import Ge
 
-from splitbench.core.data import Data, DataSet, Samples
+from splitbench.core.data import Data, DataSet, Modality, Samples
 from splitbench.core.errors import SplitbenchError, nearest
 from splitbench.data._formats import holdout as _holdout
 from splitbench.data._formats import images as _images
 from splitbench.data._formats import npz as _npz
+from splitbench.data._formats import tables as _tables
 
 _ENDINGS = (".png", ".jpg", ".jpeg")
-_LAYOUTS = "an .npz with x_train, y_train, x_test and y_test, or a folder of images, one folder a class"
+_TABLES = (".csv", ".csv.gz")
+_LAYOUTS = (
+    "an .npz with x_train, y_train, x_test and y_test, a .csv or .csv.gz with a header and a column 'label', "
+    "or a folder of images with one folder per class"
+)
 
 
 def adopt(name: str, thing: object) -> type[Data] | None:
     """A data set made of a path; None if the name is none."""
     path = Path(name).expanduser()
-    if thing is not None or (not path.exists() and "/" not in name and path.suffix != ".npz"):
+    if thing is not None or (not path.exists() and "/" not in name and not name.endswith((".npz", *_TABLES))):
         return None
     if not path.exists():
         beside = [str(path.parent / other.name) for other in path.parent.glob("*")] if path.parent.is_dir() else []
@@ -36,6 +41,8 @@ def adopt(name: str, thing: object) -> type[Data] | None:
         version = _version(path, [file for files in _tree(path).values() for file in files])
     elif path.suffix == ".npz":
         base, version = NpzFile, _version(path, [path])
+    elif name.endswith(_TABLES):
+        base, version = TableFile, _version(path, [path])
     else:
         raise SplitbenchError(f"'{name}' cannot be read as data: it must be {_LAYOUTS}")
     known = {"files": (str(path.resolve()),), "version": version, "__doc__": base.__doc__, "__module__": __name__}
@@ -44,7 +51,7 @@ def adopt(name: str, thing: object) -> type[Data] | None:
 
 @dataclass(frozen=True)
 class NpzFile(Data):
-    """One's own data in an .npz: x_train, y_train, x_test, y_test and perhaps classes, which names them."""
+    """Your own data in an .npz: x_train, y_train, x_test, y_test and perhaps classes, which names them."""
 
     def load(self, folders: tuple[Path, ...]) -> DataSet:
         path = Path(self.files[0])
@@ -52,8 +59,46 @@ class NpzFile(Data):
 
 
 @dataclass(frozen=True)
+class TableFile(Data):
+    """Your own table: a column 'label' with the class; columns of numbers are numeric fields, others categorical.
+
+    Numbers are standardised over the training rows, a missing one is 0, the mean. The commonest categories of a field
+    have ids of their own, the others share id 0; a missing category is one of its own. The last fifth of the rows of
+    every class is for testing.
+    """
+
+    modality: ClassVar[Modality] = "tabular"
+
+    categories: Annotated[int, Ge(2)] = 1000  # ids of a field at most, with the one that rare categories share
+
+    def load(self, folders: tuple[Path, ...]) -> DataSet:
+        path = Path(self.files[0])
+        table = _tables.read(path)
+        y, names = _tables.labels(table)
+        order = np.argsort(y, kind="stable")
+        held = np.zeros(len(y), np.bool_)
+        held[order] = _holdout.last_fifth(y[order])
+        if not held.any():
+            raise SplitbenchError(f"{path} has too few rows to hold any back for testing")
+        features = [column for column in table.columns if column != "label"]
+        if not features:
+            raise SplitbenchError(f"{path} has no column beside 'label'")
+        columns = [
+            _tables.numeric(table, name, ~held)
+            if _tables.is_numeric(table.columns[name])
+            else _tables.categorical(table, name, ~held, self.categories)
+            for name in features
+        ]
+        x = torch.stack([values for values, _ in columns], 1)
+        train, test = (Samples(x[rows], torch.from_numpy(y[rows])) for rows in (~held, held))
+        fields = tuple(field for _, field in columns)
+        name = path.name.removesuffix(".gz").removesuffix(".csv")
+        return DataSet(name, train, test, len(names), names=names, modality="tabular", fields=fields)
+
+
+@dataclass(frozen=True)
 class ImageFolder(Data):
-    """One's own images: train/<class>/* and test/<class>/*, or <class>/*, of which the last fifth are for testing."""
+    """Your own images: train/<class>/* and test/<class>/*, or <class>/*, of which the last fifth are for testing."""
 
     size: Annotated[int, Ge(0)] = 0  # height and width to bring images to; 0: as they are, all of one size
 

@@ -33,6 +33,6 @@ def _note(name: str, path: Path | None) -> str:
         return f"splitbench data fetch {name}"
     if path.is_relative_to(EMBEDDED):
         return "ships with splitbench"
-    if path.suffix == ".npz" or path.name.endswith((".jsonl", ".jsonl.gz")):
+    if path.suffix == ".npz" or path.name.endswith((".jsonl", ".jsonl.gz", ".csv", ".csv.gz")):
         return f"{path.stat().st_size / 1e6:.1f} MB, in splitbench's layout"
     return "official files"

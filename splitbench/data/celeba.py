@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 import pandas as pd
 from annotated_types import Ge
 
-from splitbench.core.data import Data, DataSet, Samples
+from splitbench.core.data import Data, DataSet, Modality, Samples
 from splitbench.core.errors import SplitbenchError
 from splitbench.data._folders import locate
 from splitbench.data._formats import checks
@@ -20,12 +20,13 @@ _ATTRIBUTES, _IDENTITY, _PARTITION = "list_attr_celeba.txt", "identity_CelebA.tx
 
 @dataclass(frozen=True)
 class CelebA(Data):
-    """Faces of celebrities with 40 binary attributes and, as an extra, who it is.
+    """Faces of celebrities with 40 binary attributes and, as an extra, the person's identity.
 
     Liu et al., "Deep learning face attributes in the wild", 2015. https://arxiv.org/abs/1411.7766
     The aligned images, cut to the central 178 x 178 pixels; the official training and test partitions.
     """
 
+    modality: ClassVar[Modality] = "image"
     files: ClassVar[tuple[str, ...]] = ("celeba.npz", f"celeba/{_ATTRIBUTES}", f"celeba/Anno/{_ATTRIBUTES}")
     instructions: ClassVar[str] = (
         "CelebA is handed out by its authors, for research, through Google Drive: "

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from splitbench.core.data import Data, DataSet, Samples
+from splitbench.core.data import Data, DataSet, Modality, Samples
 from splitbench.core.errors import SplitbenchError
 from splitbench.data._download.source import Source
 from splitbench.data._folders import locate
@@ -27,6 +27,7 @@ class Cifar10(Data):
     Read from an .npz, the binary version or the Python version (without letting its pickles run anything).
     """
 
+    modality: ClassVar[Modality] = "image"
     files: ClassVar[tuple[str, ...]] = (
         "cifar10.npz",
         "cifar-10-batches-bin/data_batch_1.bin",

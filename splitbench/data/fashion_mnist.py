@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from splitbench.core.data import Data, DataSet
+from splitbench.core.data import Data, DataSet, Modality
 from splitbench.data._download.source import Source
 from splitbench.data._folders import locate
 from splitbench.data._formats import idx as _idx
@@ -18,6 +18,7 @@ class FashionMnist(Data):
     Xiao, Rasul and Vollgraf, "Fashion-MNIST", 2017. https://arxiv.org/abs/1708.07747
     """
 
+    modality: ClassVar[Modality] = "image"
     files: ClassVar[tuple[str, ...]] = ("fashion_mnist.npz", *_idx.places("fashion_mnist", "FashionMNIST/raw"))
     sources: ClassVar[tuple[Source, ...]] = _idx.sources(
         "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",

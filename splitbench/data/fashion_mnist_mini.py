@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from splitbench.core.data import Data, DataSet
+from splitbench.core.data import Data, DataSet, Modality
 from splitbench.core.errors import SplitbenchError
 from splitbench.data._folders import EMBEDDED, locate
 from splitbench.data._formats import npz as _npz
@@ -21,6 +21,7 @@ class FashionMnistMini(Data):
     Xiao, Rasul and Vollgraf, "Fashion-MNIST", 2017. https://arxiv.org/abs/1708.07747
     """
 
+    modality: ClassVar[Modality] = "image"
     files: ClassVar[tuple[str, ...]] = ("fashion_mnist_mini.npz",)
 
     def load(self, folders: tuple[Path, ...]) -> DataSet:

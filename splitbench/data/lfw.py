@@ -9,7 +9,7 @@ import torch
 from annotated_types import Ge
 from torch import Tensor
 
-from splitbench.core.data import Data, DataSet, Samples
+from splitbench.core.data import Data, DataSet, Modality, Samples
 from splitbench.core.errors import SplitbenchError
 from splitbench.data._download.source import Source
 from splitbench.data._folders import locate
@@ -29,6 +29,7 @@ class Lfw(Data):
     are the test split, for the authors' own splits are of pairs.
     """
 
+    modality: ClassVar[Modality] = "image"
     files: ClassVar[tuple[str, ...]] = ("lfw.npz", "lfw", "lfw_funneled", "lfw-deepfunneled")
     sources: ClassVar[tuple[Source, ...]] = (
         Source(
@@ -58,8 +59,8 @@ class Lfw(Data):
         return DataSet("lfw", train, test, int(keep.sum()), names=names)
 
     def _kept(self, part: Samples, rows: Tensor, renumbered: Tensor) -> Samples:
-        extras = {name: values[rows] for name, values in part.extras.items()}
-        return Samples(_images.resize(part.x[rows], self.size), renumbered[part.y[rows]], extras)
+        some = part.take(rows)
+        return Samples(_images.resize(some.x, self.size), renumbered[some.y], some.extras)
 
     def _folders(self, path: Path) -> DataSet:
         people = {person.name: sorted(person.glob("*.jpg")) for person in sorted(path.iterdir()) if person.is_dir()}

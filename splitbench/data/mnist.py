@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from splitbench.core.data import Data, DataSet
+from splitbench.core.data import Data, DataSet, Modality
 from splitbench.data._download.source import Source
 from splitbench.data._folders import locate
 from splitbench.data._formats import idx as _idx
@@ -18,6 +18,7 @@ class Mnist(Data):
     LeCun et al., "Gradient-based learning applied to document recognition", 1998.
     """
 
+    modality: ClassVar[Modality] = "image"
     files: ClassVar[tuple[str, ...]] = ("mnist.npz", *_idx.places("mnist", "MNIST/raw"))
     sources: ClassVar[tuple[Source, ...]] = _idx.sources(
         "https://ossci-datasets.s3.amazonaws.com/mnist",

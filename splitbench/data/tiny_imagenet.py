@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import torch
 
-from splitbench.core.data import Data, DataSet, Samples
+from splitbench.core.data import Data, DataSet, Modality, Samples
 from splitbench.core.errors import SplitbenchError
 from splitbench.data._download.source import Source
 from splitbench.data._folders import locate
@@ -22,6 +22,7 @@ class TinyImagenet(Data):
     The labelled validation images are the test split; the official test images have no labels.
     """
 
+    modality: ClassVar[Modality] = "image"
     files: ClassVar[tuple[str, ...]] = ("tiny_imagenet.npz", "tiny-imagenet-200/train", "tiny_imagenet/train")
     sources: ClassVar[tuple[Source, ...]] = (
         Source(

@@ -15,6 +15,7 @@ from torch import Generator, Tensor, nn
 from splitbench.core.defense import Defense, Turn
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.split import SplitModel
+from splitbench.defenses._noise.drawn import normal_like
 from splitbench.defenses._noise.per_sample import PerSample, without_batch_norm
 
 
@@ -66,10 +67,7 @@ class DPSG(Defense):
             p.grad.copy_((total + self._noise(total, generator)) / len(g))
 
     def _noise(self, like: Tensor, generator: Generator | None) -> Tensor:
-        # Drawn where the generator lives, so that the noise is the same on every device.
-        device = generator.device if generator is not None else like.device
-        noise = torch.randn(like.shape, dtype=like.dtype, device=device, generator=generator)
-        return noise.to(like.device).mul_(self.noise * self.clip)
+        return normal_like(like, generator).mul_(self.noise * self.clip)
 
     def spent(self, turns: Sequence[Turn]) -> dict[str, float]:
         if self.noise == 0:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from splitbench.core.component import Part
-from splitbench.core.data import Task
+from splitbench.core.data import Field, Task
 from splitbench.core.errors import Mistake, SplitbenchError, nearest
 from splitbench.core.model import Model
 from splitbench.edge.case import WORKS, Case
@@ -18,6 +18,7 @@ from splitbench.plan.schema import BLOCKS, check_block
 Spec = str | Mapping[str, Any]
 USUAL = "fashion_mnist_mini"
 TEXT = 128  # tokens, where nothing says how many
+COLUMNS = 39  # of a table, likewise: those of Criteo
 
 
 def ask(
@@ -61,7 +62,7 @@ def ask(
     architecture: Model = components.build(network)
     if data is None and sides is None and architecture.modality == "image":
         data, _ = components.resolve("data", USUAL, "dataset")
-    what, many, task, count = _sample(data, sides)
+    what, many, task, count, columns = _sample(data, sides, architecture.modality)
     return Case(
         model=network,
         cut=cut or next(iter(architecture.cuts), ""),
@@ -75,6 +76,8 @@ def ask(
         training=Training(**(training or {})),
         work=work,  # type: ignore[arg-type]
         dataset=data.name if data is not None else "",
+        modality=architecture.modality,
+        fields=columns,
     )
 
 
@@ -90,11 +93,14 @@ def _sides(shape: str, mistakes: list[Mistake]) -> tuple[int, ...] | None:
     return sides
 
 
-def _sample(data: Part | None, sides: tuple[int, ...] | None) -> tuple[tuple[int, ...], int, Task, int]:
-    """A sample's shape, how many classes, the task, and how many samples there are."""
+Sample = tuple[tuple[int, ...], int, Task, int, tuple[Field, ...]]
+
+
+def _sample(data: Part | None, sides: tuple[int, ...] | None, modality: str) -> Sample:
+    """A sample's shape, how many classes, the task, how many samples there are, and the columns of a table."""
     if sides is not None:
-        return sides, 10, "classes", 1000
+        return sides, 10, "classes", 1000, ()
     if data is None:
-        return (TEXT,), 2, "classes", 1000
+        return (TEXT if modality == "text" else COLUMNS,), 2, "classes", 1000, ()
     loaded = load_data(data)
-    return loaded.shape, loaded.classes, loaded.task, len(loaded.train)
+    return loaded.shape, loaded.classes, loaded.task, len(loaded.train), loaded.fields

@@ -31,7 +31,7 @@ _EXAMPLES = {"memory": "2GB", "traffic": "10MB", "step": "1s", "round": "5min", 
 @dataclass(frozen=True)
 class Budget:
     limits: Mapping[str, float]  # memory, step, round, energy, traffic: at most
-    links: Mapping[str, float]  # uplink, downlink: bits a second
+    links: Mapping[str, float]  # uplink, downlink: bits per second
 
     def on(self, device: Device) -> Device:
         """The device on this network."""
@@ -63,7 +63,7 @@ def parse(text: str) -> Budget:
 
 
 def need(profile: Profile, name: str) -> float:
-    """What a choice takes of a limit: the prediction itself, whose uncertainty is told beside it."""
+    """What a choice takes of a limit: the prediction itself, whose uncertainty is printed beside it."""
     if name == "traffic":
         return float(profile.step.traffic.up + profile.step.traffic.down)
     found = {"memory": "memory", "step": "seconds", "round": "round_seconds", "energy": "joules"}[name]
@@ -76,7 +76,7 @@ class Choice:
     excess: float  # the largest of need / limit; at most 1 is feasible
     tightest: str
     accuracy: float | None = None
-    leakage: float | None = None  # the SSIM of the attack that recovers most
+    leakage: float | None = None  # of inputs, by the metric that ranks: the attack that recovers most
     where: str = ""  # the data sets that these are from
 
     @property
@@ -111,7 +111,7 @@ def _choice(profile: Profile, budget: Budget, outcomes: Sequence[Outcome]) -> Ch
 
 
 def _stored(profile: Profile, outcomes: Sequence[Outcome]) -> tuple[float | None, float | None, str]:
-    """What the store knows of this model, cut and defense: mean accuracy, and the worst attack's mean SSIM."""
+    """What the store knows of this model, cut and defense: mean accuracy, and the worst attack's mean leakage."""
     case = profile.case
     mine = [
         o
@@ -123,8 +123,8 @@ def _stored(profile: Profile, outcomes: Sequence[Outcome]) -> tuple[float | None
     trained = [s.value for o in mine if o.kind == "train" and (s := o.score("accuracy")) is not None]
     attacks: dict[str, list[float]] = {}
     for o in mine:
-        score = o.score("ssim")
-        if o.kind == "attack" and o.role == "attack" and score is not None:
+        score = o.score(o.ranking)
+        if (o.kind, o.role, o.goal) == ("attack", "attack", "inputs") and score is not None:
             attacks.setdefault(o.adversary, []).append(score.value)
     means = [sum(values) / len(values) for values in attacks.values()]
     accuracy = sum(trained) / len(trained) if trained else None

@@ -154,7 +154,7 @@ def _note(found: dict[str, list[Timed]], bench: Bench) -> None:
 
 
 def fit_product(measured: Sequence[Timed], overhead: float) -> tuple[float, float, float]:
-    """MACs a second, the depth at which half of it is reached, and bytes a second, by relative error."""
+    """MACs per second, the depth at which half of it is reached, and bytes per second, by relative error."""
     macs, moved, depth, took = (
         np.array(column, dtype=float)
         for column in zip(
@@ -181,7 +181,7 @@ def fit_product(measured: Sequence[Timed], overhead: float) -> tuple[float, floa
 
 
 def fit_stream(measured: Sequence[Timed], call: float) -> list[tuple[float, float]]:
-    """Bytes a second by bytes moved: the geometric mean of what was measured at about each size."""
+    """Bytes per second by bytes moved: the geometric mean of what was measured at about each size."""
     groups: dict[int, list[Timed]] = defaultdict(list)
     for one in sorted(measured, key=lambda t: t.operation.bytes):
         groups[int(np.searchsorted(SIZES, one.operation.bytes / 6))].append(one)

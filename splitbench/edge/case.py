@@ -13,18 +13,29 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from splitbench.core.component import Part
-from splitbench.core.data import Task
-from splitbench.core.defense import Composed, Defense
+from splitbench.core.data import Field, Task
+from splitbench.core.defense import Composed, Context
 from splitbench.core.errors import Mistake, SplitbenchError
-from splitbench.core.model import Model
+from splitbench.core.member import Batch, Plan
+from splitbench.core.message import About
+from splitbench.core.model import Model, build_network
+from splitbench.core.party import Party
 from splitbench.core.randomness import seeded
-from splitbench.core.split import SplitModel
+from splitbench.core.split import SplitModel, output_shape
 from splitbench.core.topology import Topology
+from splitbench.edge.trace import Numberless
 from splitbench.plan import components
 from splitbench.plan.cells import Training
+from splitbench.runner.parties import Members, assemble, networks
+from splitbench.runner.prepare import task_loss
 
 Work = Literal["training", "inference"]
 WORKS: tuple[Work, ...] = ("training", "inference")
+_SAMPLES = {
+    "text": "texts, such as --shape 128",
+    "image": "images, such as --shape 3x32x32",
+    "tabular": "rows of a table, such as --shape 39",
+}
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,8 @@ class Case:
     training: Training = field(default_factory=Training)
     work: Work = "training"
     dataset: str = ""  # whose samples these are, if anybody's
+    modality: str = "image"
+    fields: tuple[Field, ...] = ()  # the columns of a table
 
     @property
     def batch(self) -> int:
@@ -79,17 +92,20 @@ class Scene:
     """A case, built: what one step runs on."""
 
     topology: Topology
-    defense: Defense
+    members: Members
+    plan: Plan
     models: tuple[SplitModel, ...]
     shape: tuple[int, ...]
     classes: int
     task: Task
     device: str
+    modality: str
     packages: frozenset[str]  # besides torch, what must be loaded to have this network
 
     def batch(self, size: int) -> tuple[Tensor, Tensor]:
         if len(self.shape) == 1:
-            x = torch.zeros(size, *self.shape, dtype=torch.int64, device=self.device)
+            kind = torch.float32 if self.modality == "tabular" else torch.int64
+            x = torch.zeros(size, *self.shape, dtype=kind, device=self.device)
         elif self.device == "meta":
             x = torch.empty(size, *self.shape, device="meta")
         else:
@@ -97,8 +113,12 @@ class Scene:
             x = F.interpolate(torch.rand(size, self.shape[0], 4, 4), size=self.shape[1:], mode="bilinear")
         if x.dim() == 4:
             x = x.contiguous(memory_format=torch.channels_last)
-        y = torch.zeros(size, self.classes) if self.task == "attributes" else torch.zeros(size, dtype=torch.int64)
-        return x, y.to(self.device)
+        several = (self.classes,) if self.task == "attributes" else ()
+        return x, torch.zeros(size, *several, dtype=torch.int64, device=self.device)
+
+    def given(self, size: int, party: Party) -> Batch:
+        """A batch of a client that takes part in a step."""
+        return Batch(*self.batch(size), About.plain(party.index, torch.arange(size)))
 
 
 def sketch(case: Case) -> Scene:
@@ -109,41 +129,53 @@ def sketch(case: Case) -> Scene:
 
 @functools.lru_cache(maxsize=2)
 def _sketch(document: str) -> Scene:
-    return stage(from_plain({**json.loads(document), "training": {}, "samples": 1}))
+    known = json.loads(document)
+    # One sample each: a client without any would have no share in what is learned.
+    return stage(from_plain({**known, "training": {}, "samples": known["clients"]}))
 
 
 def stage(case: Case, device: str = "meta") -> Scene:
     """The case's networks and defense. On `meta` they have sizes and no numbers, so that any model fits any machine."""
     architecture: Model = components.build(case.model)
     text = architecture.modality == "text"
-    if text != (len(case.shape) == 1):
-        what = "texts, such as --shape 128" if text else "images, such as --shape 3x32x32"
+    if (architecture.modality == "image") == (len(case.shape) == 1):
+        what = f"{_SAMPLES[architecture.modality]}"
         raise SplitbenchError(
             [Mistake("model", f"{case.model.name} takes {what}; a sample here has shape {case.shape}")]
         )
     topology: Topology = components.build(case.topology)
-    defense = Composed(tuple(components.build(part) for part in case.defenses)).keyed(0)
+    defense = Composed(tuple(components.build(part) for part in case.defenses))
     if defense.mixes and not topology.simultaneous:
         raise SplitbenchError(f"{case.topology.name} has one client at a time, so nothing can be mixed; use parallel")
     network = _network(architecture, case, device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     packages = frozenset(type(module).__module__.partition(".")[0] for module in network.modules())
     split = architecture.split(network, topology.places(case.cut, list(architecture.cuts)))
-    model = defense.prepare(split)
-    models = topology.lay_out(model, case.clients)
-    return Scene(topology, defense, models, case.shape, case.classes, case.task, device, packages)
+    layout = None
+    if len(split.stages) > 1:
+        with Numberless():
+            smashed = output_shape(split.stages[0], case.shape, torch.int64 if text else torch.float32)
+        layout = architecture.layout(case.cut, network, smashed, case.shape)
+    context = Context(layout, case.classes, case.clients)
+    plan = Plan(tuple(case.sizes), case.batch, case.training.epochs)
+    model = defense.bind(context).prepare(split)
+    members, plan = assemble(model, plan, defense, context, 0, task_loss(case.task))
+    models = networks(model.owners, members)
+    return Scene(
+        topology, members, plan, models, case.shape, case.classes, case.task, device, architecture.modality, packages
+    )
 
 
 def _network(architecture: Model, case: Case, device: str) -> torch.nn.Module:
     with seeded(0, "profile"):
         if device != "meta":
-            return architecture.build(case.shape, case.classes)
+            return build_network(architecture, case.shape, case.classes, case.fields)
         try:
             with torch.device("meta"):
-                return architecture.build(case.shape, case.classes)
+                return build_network(architecture, case.shape, case.classes, case.fields)
         except SplitbenchError:
             raise
         except Exception:  # whatever a constructor cannot do without numbers
-            return architecture.build(case.shape, case.classes).to("meta")
+            return build_network(architecture, case.shape, case.classes, case.fields).to("meta")
 
 
 def resolve(spec: Mapping[str, Any] | str, kind: Any) -> Part:
@@ -163,7 +195,8 @@ def plain(case: Case) -> dict[str, Any]:
         "topology": {case.topology.name: dict(case.topology.settings)},
         "shape": list(case.shape),
         "training": asdict(case.training),
-        **{key: getattr(case, key) for key in ("classes", "task", "samples", "clients", "work", "dataset")},
+        "fields": [[field.name, field.categories] for field in case.fields],
+        **{key: getattr(case, key) for key in ("classes", "task", "samples", "clients", "work", "dataset", "modality")},
     }
 
 
@@ -175,6 +208,7 @@ def from_plain(document: Mapping[str, Any]) -> Case:
         defenses=tuple(resolve(spec, "defenses") for spec in rest.pop("defenses")),
         topology=resolve(rest.pop("topology"), "topologies"),
         shape=tuple(rest.pop("shape")),
+        fields=tuple(Field(*field) for field in rest.pop("fields")),
         training=Training(**rest.pop("training")),
         **rest,
     )

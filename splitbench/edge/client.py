@@ -7,12 +7,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from splitbench.core.message import Message
 from splitbench.core.party import SERVER, client
-from splitbench.core.randomness import generator
-from splitbench.core.wire import Message, Wire
+from splitbench.core.wire import Wire
 from splitbench.edge.case import Case, Scene
 from splitbench.edge.trace import Numberless
-from splitbench.runner.train import task_loss
+from splitbench.runner.prepare import task_loss
 
 
 class Client:
@@ -32,16 +32,17 @@ class Client:
             self.features = torch.zeros_like(features, device="cpu")
         self.stages = [_filled(part) for part in model.owned_by("client")]
         self.bottom, self.head = self.stages[0], self.stages[-1] if len(self.stages) > 1 else None
-        self.defense = scene.defense
-        self.wire = Wire(scene.defense, generator(0, "profile"))
-        self.x, self.y = replace(scene, device="cpu").batch(case.batch)
+        me = scene.members[client(0)]
+        self.defense, self.draws, self.wire = me.defense, me.noise, Wire()
+        self.batch = replace(replace(scene, device="cpu").given(case.batch, client(0)), learning=self.training)
         self.sent: Tensor | None = None
         self.roots: list[Tensor] = []
         self.slopes: list[Tensor | None] = []
 
     def forward(self) -> None:
         with torch.set_grad_enabled(self.training):
-            x, y = self.defense.inputs(self.x, self.y, self.wire.generator) if self.training else (self.x, self.y)
+            batch = self.defense.inputs(self.batch, self.draws)
+            x, y = batch.x, batch.y
             z = self.bottom(x)
             self.roots, self.slopes = [], []
             if self.alone:
@@ -49,7 +50,9 @@ class Client:
                     self.roots, self.slopes = [self.loss(z, y)], [None]
                 return
             penalty = self.defense.penalty(x, z) if self.training else None
-            sent = self.wire.send(Message(0, client(0), SERVER, "smashed", 0, z)).sent
+            message = self.defense.outgoing(Message(client(0), SERVER, "smashed", z, about=batch.about), self.draws)
+            self.wire.carry(message)
+            sent = message.tensor
             if self.head is not None and self.features is not None:
                 out = self.head(self.features.detach().requires_grad_(self.training))
                 if self.training:
@@ -70,7 +73,7 @@ class Client:
         if self.roots:
             torch.autograd.backward(self.roots, self.slopes)
         for part in self.stages:
-            self.defense.gradients(part, self.wire.generator)
+            self.defense.gradients(part, self.draws)
         self.roots, self.slopes, self.sent = [], [], None
 
 

@@ -61,11 +61,11 @@ class Device(_Strict):
     memory: Figure  # bytes
     reserved: Figure  # bytes that the system and others take
     runtime: Mapping[Literal["torch", "timm", "transformers"], Figure]  # bytes of a process that has loaded these
-    peak: Figure  # float32 MACs a second of all threads
+    peak: Figure  # float32 MACs per second of all threads
     sustained: Share  # of the peak, by large matrix products
-    bandwidth: Figure  # bytes a second, read and written, by large copies
+    bandwidth: Figure  # bytes per second, read and written, by large copies
     overhead: Figure  # seconds of a call that does nothing
-    uplink: Figure  # bits a second
+    uplink: Figure  # bits per second
     downlink: Figure
     latency: Figure  # seconds, one way
     idle: Figure  # watts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Kinds whose time is mostly arithmetic, and whose speed is counted in MACs a second.
+# Kinds whose time is mostly arithmetic, and whose speed is counted in MACs per second.
 PRODUCTS = (
     "conv",
     "conv_thin",
@@ -22,7 +22,7 @@ PRODUCTS = (
     "attention",
     "fft",
 )
-# Kinds whose time is mostly passing over memory, and whose speed is counted in bytes a second.
+# Kinds whose time is mostly passing over memory, and whose speed is counted in bytes per second.
 PASSES = ("elementwise", "mask", "activation", "norm", "norm_mixed", "pool", "pool_thin", "reduction", "embedding",
           "permutation", "copy", "fill", "random", "sort", "update")  # fmt: skip
 KINDS = (*PRODUCTS, *PASSES)

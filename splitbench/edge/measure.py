@@ -82,7 +82,7 @@ def perform(document: dict[str, Any]) -> Measured:
     from splitbench.edge.case import from_plain, stage
     from splitbench.edge.client import Client
     from splitbench.runner.allocator import keep_memory
-    from splitbench.runner.train import _optimizer
+    from splitbench.runner.learner import Optimised
 
     only, seconds = document.pop("only_before", False), document.pop("seconds", SECONDS)
     frugal = "MALLOC_MMAP_THRESHOLD_" in os.environ
@@ -95,14 +95,14 @@ def perform(document: dict[str, Any]) -> Measured:
     if only:
         return Measured(0.0, 0.0, before, before, 0, torch.get_num_threads())
     client = Client(case, scene)
-    optimizers = [_optimizer(part, case.training) for part in client.stages] if case.work == "training" else []
+    optimizers = [Optimised(client.stages, case.training, 1)] if case.work == "training" else []
     forget_peak()
     times: list[tuple[float, float]] = []
     now = clock()
     begun = time.perf_counter()
     while len(times) < WARM + 3 or (len(times) < WARM + STEPS and time.perf_counter() - begun < seconds):
         for optimizer in optimizers:
-            optimizer.zero_grad(set_to_none=True)
+            optimizer.zero_grad()
         start = now()
         client.forward()
         middle = now()

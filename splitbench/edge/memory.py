@@ -1,7 +1,7 @@
 """Which memory is alive at its peak: a ledger of every storage, counted once however many tensors share it.
 
 No measurement: sizes are those that torch asks for, and so the same on every machine. What an operator borrows inside
-itself and what the allocator keeps back are not in it; `--measure` tells how much that is.
+itself and what the allocator keeps back are not in it; `--measure` shows how much that is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Peak:
-    """What a party holds in the worst moment of a step."""
+    """What a party holds when its memory peaks."""
 
     total: int
     uses: Mapping[Use, int]

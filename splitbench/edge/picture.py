@@ -59,7 +59,7 @@ def _roofline(axes: Axes, profile: Profile) -> None:
             marker=mark, color=colour, alpha=0.55, edgecolor="white", linewidth=0.6, label=phase,
         )  # fmt: skip
     _name_the_longest(axes, counted, profile)
-    axes.set(xscale="log", yscale="log", xlabel="MACs for each byte moved", ylabel="MACs a second, as predicted")
+    axes.set(xscale="log", yscale="log", xlabel="MACs per byte moved", ylabel="MACs per second, as predicted")
     axes.set_ylim(top=top * 3)
     axes.set_title("Roofline: the larger a mark, the longer it takes")
     if any(op.phase == "backward" for op in counted):
@@ -81,8 +81,8 @@ def _name_the_longest(axes: Axes, counted: Sequence[Operation], profile: Profile
 
 
 def _memory(axes: Axes, profiles: Sequence[Profile], labels: Sequence[str]) -> None:
-    parts = [{**p.peak.uses, "freed, not given back": p.kept, "Python and torch": p.runtime} for p in profiles]
-    names = [*USES, "freed, not given back", "Python and torch"]
+    parts = [{**p.peak.uses, "freed but kept": p.kept, "Python and torch": p.runtime} for p in profiles]
+    names = [*USES, "freed but kept", "Python and torch"]
     places = np.arange(len(profiles))[::-1]
     left = np.zeros(len(profiles))
     for name, colour in zip(names, COLOURS, strict=True):
@@ -98,6 +98,6 @@ def _memory(axes: Axes, profiles: Sequence[Profile], labels: Sequence[str]) -> N
     axes.set_xlim(0, max(left.max() * 1.18, free * 1.25 if free < 3 * left.max() else 0))
     axes.set_yticks(places, labels)
     axes.set_ylim(min(-0.6, len(profiles) / 2 - 2), max(len(profiles) - 0.4, len(profiles) / 2 + 1))
-    axes.set_xlabel("MB in the client's worst moment")
+    axes.set_xlabel("MB at the client's peak")
     axes.set_title("Memory")
     axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.14), ncols=4, fontsize=8.5)

@@ -29,8 +29,8 @@ class Share:
     parameters: int
     forward: int  # MACs
     backward: int
-    memory: int  # bytes in the worst moment of the party
-    seconds: float | None  # on the device; none for who is not on it
+    memory: int  # bytes at the party's peak
+    seconds: float | None  # on the device; none for a party that is not on it
     joules: float | None
 
 

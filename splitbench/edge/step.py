@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -12,16 +12,18 @@ from torch import Generator, Tensor, nn
 
 from splitbench.core.defense import Defense
 from splitbench.core.errors import SplitbenchError
+from splitbench.core.member import Batch, Member
+from splitbench.core.message import Message
 from splitbench.core.party import Party, client
-from splitbench.core.randomness import generator, seeded
+from splitbench.core.randomness import seeded
+from splitbench.core.schedule import together
 from splitbench.core.split import SplitModel
-from splitbench.core.topology import Batch
-from splitbench.core.wire import Delivery, Message, Wire
+from splitbench.core.wire import Wire
 from splitbench.edge.case import Case, Scene, sketch, stage
 from splitbench.edge.operation import Operation, Owner, Who
 from splitbench.edge.trace import Trace
 from splitbench.edge.traffic import Traffic, counted
-from splitbench.runner.train import task_loss
+from splitbench.runner.parties import one_step
 
 # Bytes of optimizer state for each byte of a parameter, and bytes that an update reads and writes for each.
 OPTIMIZERS = {"sgd": (1, 5), "adam": (2, 7), "adamw": (2, 7)}
@@ -76,23 +78,28 @@ def _run(case: Case, scene: Scene, trace: Trace) -> Wire:
     training = case.work == "training"
     for model in scene.models:
         model.train(training)
-    wire = TracedWire(TracedDefense(scene.defense, trace), generator(0, "profile"), trace=trace)
-    shares = [1 / len(scene.models)] * len(scene.models)
-    batches = [Batch(i, *scene.batch(case.batch), torch.arange(case.batch)) for i in taking_part(scene)]
+    wire = TracedWire(trace=trace)
+    members = {party: _traced(member, trace) for party, member in scene.members.items()}
+    batches = {party: scene.given(case.batch, party) for party in taking_part(scene)}
     _enter_what_is_there(case, scene, batches, trace)
     with ExitStack() as stack:
         for part, owner in stages(scene):
             stack.enter_context(trace.inside(part, whose(owner)))
         with trace, torch.set_grad_enabled(training):
             if training:
-                scene.topology.exchange(scene.models, batches, wire, task_loss(case.task), 0, shares)
+                made = one_step(scene.topology, members, scene.plan, batches)
+                together(made, wire, lambda party: trace.doing(whose(party), "layers"))
             else:
-                _infer(scene.models[0], batches[0].x, wire)
+                _infer(scene.models[0], members[client(0)].defense, batches[client(0)], wire)
             for party, part in owned(scene):
                 _update(case, part, party, trace)
         for _, part in owned(scene):
             part.zero_grad(set_to_none=True)
     return wire
+
+
+def _traced(member: Member, trace: Trace) -> Member:
+    return replace(member, defense=TracedDefense(member.defense, trace, whose(member.party)))
 
 
 def stages(scene: Scene) -> list[tuple[nn.Module, Party]]:
@@ -106,8 +113,8 @@ def whose(party: Party) -> Who:
     return "others" if party.role == "client" and party.index else party.role
 
 
-def taking_part(scene: Scene) -> range:
-    return range(len(scene.models)) if scene.topology.simultaneous else range(1)
+def taking_part(scene: Scene) -> list[Party]:
+    return scene.plan.clients if scene.topology.simultaneous else [client(0)]
 
 
 def owned(scene: Scene) -> list[tuple[Who, nn.Module]]:
@@ -116,15 +123,16 @@ def owned(scene: Scene) -> list[tuple[Who, nn.Module]]:
     return [(owner.role, part) for part, owner in zip(model.stages, model.owners, strict=True)]
 
 
-def _infer(model: SplitModel, x: Tensor, wire: Wire) -> None:
+def _infer(model: SplitModel, defense: Defense, batch: Batch, wire: Wire) -> None:
+    x = defense.inputs(replace(batch, learning=False), None).x
     for cut, part in enumerate(model.stages):
         x = part(x)
         if cut + 1 < len(model.stages):
-            sender, receiver = (client(0) if p.role == "client" else p for p in model.owners[cut : cut + 2])
-            x = wire.send(Message(0, sender, receiver, "smashed", cut, x)).received
+            message = Message(model.owners[cut], model.owners[cut + 1], "smashed", x, cut)
+            x = wire.carry(defense.outgoing(message, None) if message.sender.role == "client" else message).tensor
 
 
-def _enter_what_is_there(case: Case, scene: Scene, batches: Sequence[Batch], trace: Trace) -> None:
+def _enter_what_is_there(case: Case, scene: Scene, batches: Mapping[Party, Batch], trace: Trace) -> None:
     """Weights, optimizer state and the batch of the first client and the server: there before the step begins."""
     for party, part in owned(scene):
         state = [*part.parameters(), *part.buffers()]
@@ -132,7 +140,8 @@ def _enter_what_is_there(case: Case, scene: Scene, batches: Sequence[Batch], tra
         if case.work == "training":
             learned = sum(p.numel() * p.element_size() for p in part.parameters() if p.requires_grad)
             trace.ledger.reserve(learned * OPTIMIZERS[case.training.optimizer][0], Owner(party), "optimizer")
-    trace.ledger.see([batches[0].x, batches[0].y], Owner("client"), "inputs")
+    first = batches[client(0)]
+    trace.ledger.see([first.x, first.y], Owner("client"), "inputs")
 
 
 def _update(case: Case, part: nn.Module, party: Who, trace: Trace) -> None:
@@ -155,11 +164,9 @@ class TracedWire(Wire):
 
     trace: Trace = field(default_factory=Trace)
 
-    def defense_of(self, client: Party) -> Defense:
-        return TracedDefense(super().defense_of(client), self.trace, whose(client))
-
-    def send(self, message: Message) -> Delivery:
-        sent, received = super().send(message)
+    def carry(self, message: Message) -> Message:
+        passed = super().carry(message)
+        received = passed.tensor
         with self.trace.doing(whose(message.receiver), "layers"):
             copy = torch.empty_like(received, requires_grad=received.requires_grad)
             self.trace.ledger.mark(copy, "inputs")
@@ -167,27 +174,24 @@ class TracedWire(Wire):
             self.trace.silent = True
             copy.data.copy_(received.detach())
             self.trace.silent = False
-        return Delivery(sent, copy)
+        return passed.carrying(copy)
 
 
 class TracedDefense(Defense):
     """A defense that says when it is at work."""
 
-    def __init__(self, inner: Defense, trace: Trace, who: Who = "mixer") -> None:
-        self.inner: Defense = inner.inner if isinstance(inner, TracedDefense) else inner
+    def __init__(self, inner: Defense, trace: Trace, who: Who) -> None:
+        self.inner = inner
         self.trace = trace
-        self.who = who
+        self.who: Who = who
 
     @property
     def mixes(self) -> bool:  # type: ignore[override]
         return self.inner.mixes
 
-    def protects(self, index: int) -> bool:
-        return self.inner.protects(index)
-
-    def inputs(self, x: Tensor, y: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
+    def inputs(self, batch: Batch, generator: Generator | None) -> Batch:
         with self.trace.doing(self.who, "defense"):
-            return self.inner.inputs(x, y, generator)
+            return self.inner.inputs(batch, generator)
 
     def penalty(self, x: Tensor, z: Tensor) -> Tensor | None:
         with self.trace.doing(self.who, "penalty"):
@@ -200,6 +204,10 @@ class TracedDefense(Defense):
     def mix(self, smashed: Any, labels: Any, generator: Generator | None) -> Any:
         with self.trace.doing(self.who, "defense"):
             return self.inner.mix(smashed, labels, generator)
+
+    def unmix(self, smashed: Any, mixed: Any, slopes: Any) -> Any:
+        with self.trace.doing(self.who, "defense"):
+            return self.inner.unmix(smashed, mixed, slopes)
 
     def incoming(self, message: Message) -> Message:
         with self.trace.doing(self.who, "defense"):

@@ -53,21 +53,21 @@ def _work(profile: Profile) -> Sheet:
         )
         for share in profile.shares
     ]
-    columns = ("a step", "parameters", "MACs forward", "MACs backward", "memory at the peak", "time", "energy")
+    columns = ("per step", "parameters", "MACs forward", "MACs backward", "peak memory", "time", "energy")
     return heading(profile), columns, tuple(rows)
 
 
 def _memory(profile: Profile) -> Sheet:
     rows: list[tuple[str, ...]] = [(use, size(profile.peak.uses[use])) for use in USES]
-    rows += [("peak of tensors", size(profile.peak.total)), ("freed, not given back", size(profile.kept))]
+    rows += [("peak of tensors", size(profile.peak.total)), ("freed but kept", size(profile.kept))]
     rows += [("Python and torch", size(profile.runtime))]
     rows += [("resident", between(profile.memory, size)), ("free on the device", size(profile.device.available))]
-    return "Memory of the client in its worst moment", ("", "bytes"), tuple(rows)
+    return "Peak memory of the client", ("", "bytes"), tuple(rows)
 
 
 def _traffic(profile: Profile) -> Sheet:
     rows = []
-    for name, what in (("step", "a step"), ("round", "a round"), ("epoch", "an epoch of all clients")):
+    for name, what in (("step", "per step"), ("round", "per round"), ("epoch", "per epoch, all clients")):
         traffic = getattr(profile.volumes, name)
         time, joules = "–", "–"
         if name == "step":
@@ -79,7 +79,7 @@ def _traffic(profile: Profile) -> Sheet:
 
 
 def side_by_side(profiles: Sequence[Profile], axes: Sequence[str]) -> Sheet:
-    """One row a case; only what differs between them, or was asked to, names it."""
+    """One row per case, named by what differs between them or by the axes asked for."""
     documents = [profile.case.document() | {"device": profile.device.name} for profile in profiles]
     names = list(axes) or [key for key in documents[0] if len({str(d[key]) for d in documents}) > 1] or ["model"]
     rows = [
@@ -100,7 +100,7 @@ def side_by_side(profiles: Sequence[Profile], axes: Sequence[str]) -> Sheet:
         for row in (profile.record(),)
     ]
     columns = (" · ".join(names), "client parameters", "MACs forward", "MACs backward", "peak of tensors", "resident",
-               "up", "down", "a step", "energy", "fits")  # fmt: skip
+               "up", "down", "per step", "energy", "fits")  # fmt: skip
     common = [
         str(value) for key, value in documents[0].items() if key not in names and key in ("model", "cut", "device")
     ]

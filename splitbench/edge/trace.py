@@ -41,7 +41,7 @@ class Trace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, sorts: bool = True) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self_test()
-        self.sorts = sorts  # whether what is kept for the way back is told from other workspace
+        self.sorts = sorts  # whether what is kept for the way back is separated from other workspace
         self.operations: list[Operation] = []
         self.ledger = Ledger()
         self.owner = Owner()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
-from splitbench.core.party import client
-from splitbench.core.randomness import generator, seeded
-from splitbench.core.topology import Batch
+from splitbench.core.member import Batch, Client, Plan
+from splitbench.core.party import Party
+from splitbench.core.randomness import seeded
+from splitbench.core.schedule import Program, together
 from splitbench.core.wire import Wire
 from splitbench.edge.case import Case, Scene
 from splitbench.edge.trace import Numberless
-from splitbench.runner.train import task_loss
+from splitbench.runner.parties import one_step, programs
 
 
 @dataclass(frozen=True)
@@ -25,77 +29,90 @@ class Traffic:
     def __add__(self, other: Traffic) -> Traffic:
         return Traffic(self.up + other.up, self.down + other.down)
 
+    def times(self, count: int) -> Traffic:
+        return Traffic(self.up * count, self.down * count)
+
 
 @dataclass(frozen=True)
 class Volumes:
     step: Traffic  # a full batch of one client
     round: Traffic  # one client's pass over its samples, with the weights that it hands on or has averaged
     epoch: Traffic  # all clients' passes
-    training: Traffic  # all epochs; the first client of the first epoch is handed nothing
+    training: Traffic  # all epochs, with the weights that everybody has at the end
 
 
 def volumes(case: Case, scene: Scene, step: Traffic) -> Volumes:
-    """Of a training. Steps alike are run once."""
+    """Of a training. Steps alike are run once, and what is handed on or averaged is counted on the shortest training
+    there is: it does not depend on how many steps lie between."""
     if case.work == "inference":
         whole, rest = divmod(case.sizes[0], case.batch)
         each = Traffic(_part(step.up, rest, case.batch), _part(step.down, rest, case.batch))
-        once = Traffic(step.up * whole, step.down * whole) + each
-        return Volumes(step, once, *[Traffic(once.up * case.clients, once.down * case.clients)] * 2)
-    known: dict[tuple[object, ...], Traffic] = {}
-    epochs: list[Traffic] = []
-    first: Traffic = Traffic(0, 0)
-    speaker: int | None = None
+        once = step.times(whole) + each
+        return Volumes(step, once, *[once.times(case.clients)] * 2)
+    plan, topology = Plan(tuple(case.sizes), case.batch, case.training.epochs), scene.topology
     order = torch.Generator().manual_seed(0)
-    closing = _closing(scene)
-    for epoch in range(min(2, case.training.epochs)):
-        total = Traffic(0, 0)
-        for taking_part in scene.topology.steps(case.sizes, case.batch, order):
-            who = [index for index, _ in taking_part]
-            handed = len(who) == 1 and speaker not in (None, who[0])
-            key = (tuple(len(rows) for _, rows in taking_part), handed)
-            if key not in known:
-                known[key] = _exchanged(case, scene, [len(rows) for _, rows in taking_part], handed)
-            total += known[key]
-            if epoch == 0 and 0 in who:
-                first += Traffic(known[key].up // len(who), known[key].down // len(who))
-            speaker = who[-1]
-        epochs.append(total + closing)
-    first += Traffic(closing.up // case.clients, closing.down // case.clients)
-    later = epochs[-1]
-    rest = case.training.epochs - 1
-    training = Traffic(epochs[0].up + rest * later.up, epochs[0].down + rest * later.down)
-    # In the steady state every client is handed its weights and hands them on.
-    one = Traffic(later.up // case.clients, later.down // case.clients) if case.clients > 1 else first
-    return Volumes(step, one, later, training)
+    rows = {party: topology.rows(plan.sizes[party.index], plan, order) for party in plan.clients}
+    steps: list[dict[Party, int]] = []
+    if topology.simultaneous:
+        steps = [{party: len(mine[at]) for party, mine in rows.items()} for at in range(topology.steps(plan))]
+    else:
+        steps = [{party: len(part)} for party, mine in rows.items() for part in mine]
+    known: dict[tuple[int, ...], Traffic] = {}
+    epoch = Traffic(0, 0)
+    for sizes in steps:
+        key = tuple(sizes.values())
+        if key not in known:
+            known[key] = _exchanged(scene, {Party("client", at): size for at, size in enumerate(key)})
+        epoch += known[key]
+    first, second = (_weights(scene, epochs) for epochs in (1, 2))
+    more = Traffic(second.up - first.up, second.down - first.down)  # for each further epoch
+    handed = Traffic(first.up + more.up * (plan.epochs - 1), first.down + more.down * (plan.epochs - 1))
+    whole_epoch = epoch + (more if plan.epochs > 1 else first)
+    one = Traffic(whole_epoch.up // case.clients, whole_epoch.down // case.clients)
+    return Volumes(step, one, whole_epoch, epoch.times(plan.epochs) + handed)
 
 
 def _part(size: int, rest: int, batch: int) -> int:
     return size * rest // batch
 
 
-def _exchanged(case: Case, scene: Scene, sizes: list[int], handed: bool) -> Traffic:
-    wire = Wire(scene.defense, generator(0, "profile"))
-    wire.speaker = client(1) if handed else None
-    batches = [Batch(i, *scene.batch(size), torch.arange(size)) for i, size in enumerate(sizes)]
+def _exchanged(scene: Scene, sizes: dict[Party, int]) -> Traffic:
+    """One step of clients with so many samples each."""
+    wire = Wire()
+    batches = {party: scene.given(size, party) for party, size in sizes.items()}
+    _run(scene, one_step(scene.topology, scene.members, scene.plan, batches), wire)
+    return counted(wire)
+
+
+def _weights(scene: Scene, epochs: int) -> Traffic:
+    """The weights that pass in a training of so many epochs."""
+    wire = Wire()
+    plan = replace(scene.plan, sizes=(2,) * len(scene.plan.sizes), batch=2, epochs=epochs)
+    members = {
+        party: replace(m, size=2, losses=[], load=_loader(scene, party))
+        if isinstance(m, Client)
+        else replace(m, losses=[])
+        for party, m in scene.members.items()
+    }
+    _run(scene, programs(scene.topology, members, plan), wire)
+    wire.traffic = Counter({key: size for key, size in wire.traffic.items() if key[3] == "weights"})
+    return counted(wire)
+
+
+def _loader(scene: Scene, party: Party) -> Callable[[Tensor], Batch]:
+    return lambda rows: scene.given(len(rows), party)
+
+
+def _run(scene: Scene, made: dict[Party, Program], wire: Wire) -> None:
     for model in scene.models:
         model.train()
-    shares = [1 / len(scene.models)] * len(scene.models)
     with seeded(0, "profile"), Numberless(), torch.enable_grad():
-        scene.topology.exchange(scene.models, batches, wire, task_loss(case.task), 0, shares)
+        together(made, wire)
     for model in scene.models:
         for part in model.stages:
             part.zero_grad(set_to_none=True)
-    return counted(wire)
-
-
-def _closing(scene: Scene) -> Traffic:
-    wire = Wire(scene.defense)
-    with Numberless(), torch.no_grad():
-        scene.topology.close_round(scene.models, wire, 0, [1.0] * len(scene.models))
-    return counted(wire)
 
 
 def counted(wire: Wire) -> Traffic:
     """What clients send each other is sent by one of them, and so goes up."""
-    down = sum(size for (_, sender, to, _), size in wire.traffic.items() if to == "client" and sender != "client")
-    return Traffic(wire.bytes(sender="client"), down)
+    return Traffic(wire.up, wire.down)

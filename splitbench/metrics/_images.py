@@ -5,9 +5,20 @@ from __future__ import annotations
 from torch import Tensor
 
 from splitbench.core.errors import SplitbenchError
+from splitbench.core.metric import Truth
 
 # A decoder's last rounding may leave [0, 1] by this much; a wrong range leaves it by far more.
 _SLACK = 1e-4
+
+
+def unsuitable(truth: Truth, smallest: int = 1) -> str | None:
+    """Why the truth cannot be compared as images of at least `smallest` pixels a side; None if it can."""
+    shape = tuple(truth.values.shape)
+    if len(shape) != 4:
+        return f"the true values have shape {shape}, images are (N, C, H, W)"
+    if min(shape[-2:]) < smallest:
+        return f"images of {shape[-2]}x{shape[-1]} pixels are smaller than the {smallest}x{smallest} window"
+    return None
 
 
 def checked(recovered: Tensor, truth: Tensor, smallest: int = 1) -> tuple[Tensor, Tensor]:

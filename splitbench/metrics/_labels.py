@@ -6,19 +6,28 @@ import torch
 from torch import Tensor
 
 from splitbench.core.errors import SplitbenchError
+from splitbench.core.metric import Truth
 
 
-def decided(recovered: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
+def unsuitable(truth: Truth) -> str | None:
+    """Why the truth cannot be labels; None if it can."""
+    if truth.values.is_floating_point() or truth.values.ndim not in (1, 2):
+        return (
+            f"the true labels are {truth.values.dtype} of shape {tuple(truth.values.shape)}; "
+            "expected whole numbers, (N,) for classes or (N, A) for attributes"
+        )
+    return None
+
+
+def decided(recovered: Tensor, known: Truth) -> tuple[Tensor, Tensor]:
     """The guessed labels, shaped like the truth, and which samples hold a NaN and therefore decide nothing.
 
     Logits (N, K) decide for the largest; attribute logits (N, A) for 1 where positive, which is a probability
     above one half; integers are labels already.
     """
-    if truth.is_floating_point() or truth.ndim not in (1, 2):
-        raise SplitbenchError(
-            f"the true labels are {truth.dtype} of shape {tuple(truth.shape)}; "
-            "expected whole numbers, (N,) for classes or (N, A) for attributes"
-        )
+    if why := unsuitable(known):
+        raise SplitbenchError(why)
+    truth = known.values
     logits = recovered.is_floating_point()
     if recovered.shape == truth.shape and not logits:
         return recovered.to(truth.dtype), torch.zeros(len(truth), dtype=torch.bool, device=truth.device)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from splitbench.core.metric import Metric
-from splitbench.metrics._labels import decided
+from splitbench.core.metric import Metric, Truth
+from splitbench.metrics._labels import decided, unsuitable
 
 
 @dataclass(frozen=True)
@@ -23,16 +23,19 @@ class MCC(Metric):
     and is NaN; guesses that are always the same score 0.
     """
 
-    about: ClassVar[Literal["inputs", "labels"]] = "labels"
+    goal: ClassVar[str] = "labels"
     pooled: ClassVar[bool] = True
     bounds: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
-    def __call__(self, recovered: Tensor, truth: Tensor) -> Tensor:
+    def applies(self, truth: Truth) -> str | None:
+        return super().applies(truth) or unsuitable(truth)
+
+    def __call__(self, recovered: Tensor, truth: Truth) -> Tensor:
         guess, unknown = decided(recovered, truth)
         if unknown.any() or not len(truth):
             return torch.tensor(torch.nan, dtype=torch.float64)
         # Labels need not count from zero (an unknown person is -1): number those that occur.
-        _, numbered = torch.unique(torch.stack((guess, truth)), return_inverse=True)
+        _, numbered = torch.unique(torch.stack((guess, truth.values)), return_inverse=True)
         ones = F.one_hot(numbered.reshape(2, len(truth), -1)).double()  # (2, N, A, K), where A is 1 for classes
         ones = ones - ones.mean(1, keepdim=True)
         p, t = ones.unbind()

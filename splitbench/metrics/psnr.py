@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from splitbench.core.metric import Metric
-from splitbench.metrics._images import checked
+from splitbench.core.metric import Metric, Truth
+from splitbench.metrics._images import checked, unsuitable
 
 _CAP = 100.0  # dB
 
@@ -21,10 +21,14 @@ class PSNR(Metric):
     not make every mean infinite. Take the mean of these values, never the PSNR of a mean error.
     """
 
+    modality: ClassVar[str | None] = "image"
     bounds: ClassVar[tuple[float, float]] = (0.0, _CAP)
     tolerance: ClassVar[float] = 0.5
 
-    def __call__(self, recovered: Tensor, truth: Tensor) -> Tensor:
-        recovered, truth = checked(recovered, truth)
-        error = (recovered - truth).square().flatten(1).mean(1)
+    def applies(self, truth: Truth) -> str | None:
+        return super().applies(truth) or unsuitable(truth)
+
+    def __call__(self, recovered: Tensor, truth: Truth) -> Tensor:
+        recovered, true = checked(recovered, truth.values)
+        error = (recovered - true).square().flatten(1).mean(1)
         return (-10 * error.log10()).clamp(max=_CAP)  # clamp keeps NaN

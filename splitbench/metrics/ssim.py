@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from splitbench.core.metric import Metric
-from splitbench.metrics._images import checked
+from splitbench.core.metric import Metric, Truth
+from splitbench.metrics._images import checked, unsuitable
 
 _WINDOW, _SIGMA = 11, 1.5
 _C1, _C2 = 0.01**2, 0.03**2  # (K1 L)^2 and (K2 L)^2 for a data range L of 1
@@ -27,12 +27,16 @@ class SSIM(Metric):
     channel by channel, of which the paper does not speak.
     """
 
+    modality: ClassVar[str | None] = "image"
     version: ClassVar[int | str] = "wang2004"
     bounds: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
-    def __call__(self, recovered: Tensor, truth: Tensor) -> Tensor:
-        recovered, truth = checked(recovered, truth, smallest=_WINDOW)
-        pairs = zip(torch.split(recovered, _CHUNK), torch.split(truth, _CHUNK), strict=True)
+    def applies(self, truth: Truth) -> str | None:
+        return super().applies(truth) or unsuitable(truth, _WINDOW)
+
+    def __call__(self, recovered: Tensor, truth: Truth) -> Tensor:
+        recovered, true = checked(recovered, truth.values, smallest=_WINDOW)
+        pairs = zip(torch.split(recovered, _CHUNK), torch.split(true, _CHUNK), strict=True)
         return torch.cat([_ssim(a, b) for a, b in pairs])
 
 

@@ -10,6 +10,7 @@ from annotated_types import Ge
 from torch import nn
 
 from splitbench.core.errors import SplitbenchError
+from splitbench.core.layout import Layout, by_rank
 from splitbench.core.model import Model
 from splitbench.models._parts.shapes import image
 from splitbench.models._timm.package import timm
@@ -31,6 +32,10 @@ class PiTTiny(Model):
     @property
     def cuts(self) -> Mapping[str, str]:
         return {"embed": "pos_drop", "norm": "norm", "pool": "head_drop"}
+
+    def layout(self, cut: str, network: nn.Module, smashed: tuple[int, ...], sample: tuple[int, ...]) -> Layout:
+        # What leaves the last stage as tokens is the class token alone: it stands for no place.
+        return Layout("tokens", smashed, prefix=smashed[0]) if len(smashed) == 2 else by_rank(smashed)
 
     def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         channels, height, width = image(shape, "pit_tiny")

@@ -9,8 +9,9 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge
 from torch import nn
 
+from splitbench.core.data import Modality
 from splitbench.core.model import Model
-from splitbench.models._roberta import build as _roberta
+from splitbench.models._encoders import build as _encoders
 
 _LAYERS = 12
 
@@ -25,7 +26,8 @@ class RobertaBase(Model):
     Departs from the paper: the head is dropout and one linear layer on the pooled first token.
     """
 
-    modality: ClassVar[str] = "text"
+    modality: ClassVar[Modality] = "text"
+    reads: ClassVar[tuple[str, ...]] = ("weights",)
 
     weights: str = ""  # pretrained weights: a .safetensors file or a folder that holds one; empty: random
     vocabulary: Annotated[int, Ge(4)] = 50265  # token ids known; at least those of the data
@@ -33,8 +35,8 @@ class RobertaBase(Model):
 
     @property
     def cuts(self) -> Mapping[str, str]:
-        return _roberta.cuts(_LAYERS)
+        return _encoders.cuts(_LAYERS)
 
     def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        sizes = _roberta.Sizes(self.vocabulary, self.length, _LAYERS, width=768, heads=12)
-        return _roberta.build("roberta_base", sizes, shape, classes, self.weights)
+        configuration = _encoders.roberta(self.vocabulary, self.length, _LAYERS, width=768, heads=12)
+        return _encoders.build("roberta_base", configuration, shape, classes, self.weights)

@@ -9,8 +9,9 @@ from typing import Annotated, ClassVar
 from annotated_types import Ge
 from torch import nn
 
+from splitbench.core.data import Modality
 from splitbench.core.model import Model
-from splitbench.models._roberta import build as _roberta
+from splitbench.models._encoders import build as _encoders
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class RobertaSmall(Model):
     Departs from the paper: its size, which is nobody's published one, and the head, as in `roberta_base`.
     """
 
-    modality: ClassVar[str] = "text"
+    modality: ClassVar[Modality] = "text"
 
     vocabulary: Annotated[int, Ge(4)] = 8192  # token ids known; at least those of the data
     length: Annotated[int, Ge(1)] = 512  # tokens in the longest text
@@ -31,8 +32,8 @@ class RobertaSmall(Model):
 
     @property
     def cuts(self) -> Mapping[str, str]:
-        return _roberta.cuts(self.layers)
+        return _encoders.cuts(self.layers)
 
     def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        sizes = _roberta.Sizes(self.vocabulary, self.length, self.layers, self.width, self.heads)
-        return _roberta.build("roberta_small", sizes, shape, classes)
+        configuration = _encoders.roberta(self.vocabulary, self.length, self.layers, self.width, self.heads)
+        return _encoders.build("roberta_small", configuration, shape, classes)

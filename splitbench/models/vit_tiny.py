@@ -10,6 +10,7 @@ from annotated_types import Ge
 from torch import nn
 
 from splitbench.core.errors import SplitbenchError
+from splitbench.core.layout import Layout, on_grid
 from splitbench.core.model import Model
 from splitbench.models._parts.shapes import image, whole_patches
 from splitbench.models._timm.package import timm
@@ -35,6 +36,9 @@ class ViTTiny(Model):
     def cuts(self) -> Mapping[str, str]:
         blocks = {f"block{i + 1}": f"blocks.{i}" for i in range(self.depth)}
         return {"embed": "norm_pre", **blocks, "norm": "norm", "pool": "head_drop"}
+
+    def layout(self, cut: str, network: nn.Module, smashed: tuple[int, ...], sample: tuple[int, ...]) -> Layout:
+        return on_grid(smashed, (sample[1] // self.patch, sample[2] // self.patch), prefix=1)
 
     def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         channels, height, width = image(shape, "vit_tiny")

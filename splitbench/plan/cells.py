@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Gt, Lt
 
 from splitbench.core.component import Part
 from splitbench.core.threat import ThreatModel
@@ -15,29 +18,56 @@ SCALES = ("smoke", "desk", "paper")
 KEY_LENGTH = 16
 
 
+Count = Annotated[int, Ge(0)]
+Positive = Annotated[int, Ge(1)]
+Precision = Literal["float32", "bf16"]
+Augmentation = Literal["flip", "crop"]
+
+
 @dataclass(frozen=True)
 class Training:
-    epochs: int = 5
-    batch: int = 64
-    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
-    lr: float = 1e-3
-    weight_decay: float = 0.0
-    momentum: float = 0.9  # of sgd
-    schedule: Literal["constant", "cosine"] = "constant"
-    warmup: int = 0  # epochs of linear warm-up
+    """How the network learns. A trailing comment is the explanation that `--help` prints."""
+
+    epochs: Positive = 5  # passes over the private samples
+    batch: Positive = 64  # samples a client puts into one step
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"  # of every party
+    lr: Annotated[float, Gt(0)] = 1e-3  # learning rate; of one_cycle the highest
+    weight_decay: Annotated[float, Ge(0)] = 0.0  # pull of the weights towards zero
+    momentum: Annotated[float, Ge(0)] = 0.9  # of sgd
+    schedule: Literal["constant", "cosine", "one_cycle"] = "constant"  # of the learning rate
+    warmup: Count = 0  # epochs of linear warm-up
+    label_smoothing: Annotated[float, Ge(0), Lt(1)] = 0.0  # share of each label spread over all classes
+    augment: tuple[Augmentation, ...] = ()  # what a client does to its images, drawn anew for each; may be repeated
+    crop: Positive = 3  # pixels of padding around the image that a crop is cut from
+    precision: Precision = "float32"  # of the arithmetic in training
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "augment", tuple(self.augment))  # a list, where it comes from a file
 
 
 @dataclass(frozen=True)
 class Counts:
     """How many samples each side gets. They never overlap."""
 
-    private: int = 0  # 0: all that is left
-    auxiliary: int = 500
-    evaluation: int = 64
+    private: Count = 0  # training samples the clients hold; 0: all that are left
+    auxiliary: Count = 500  # samples set aside for the adversary
+    evaluation: Positive = 64  # samples the attacks will be judged on
+    candidates: Count = 0  # members, and as many non-members, that a membership attack must distinguish
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The plain options of a run: keys of a recipe and options of `train`."""
+
+    clients: Positive = 1  # how many share the private samples
+    partition: Literal["iid", "dirichlet"] = "iid"  # how they share them
+    alpha: Annotated[float, Gt(0)] = 0.5  # of a Dirichlet partition; small is uneven
+    protected: Count | None = None  # how many of the clients defend themselves (default: all)
+    record: bool = False  # keep everything that crosses the wire
 
 
 @dataclass(frozen=True)
-class RunSpec:
+class RunSpec(Options):
     """Everything that decides a trained network."""
 
     data: Part
@@ -46,31 +76,33 @@ class RunSpec:
     cut: str
     topology: Part
     defenses: tuple[Part, ...]
+    auxiliary: Part | None = None  # the data set that auxiliary samples come from; None: that of the private ones
+    auxiliary_digest: str = ""
     training: Training = field(default_factory=Training)
     samples: Counts = field(default_factory=Counts)
-    clients: int = 1
-    partition: str = "iid"
-    alpha: float = 0.5  # of a Dirichlet partition
-    protected: int | None = None  # how many of the clients defend themselves; None: all
-    record: bool = False
     scale: str = "desk"
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        # What makes no difference must not make another run: nothing to protect with, or everybody protected.
+        if self.protected is None or self.protected > self.clients:
+            return
+        if not self.defenses or self.protected == self.clients:
+            object.__setattr__(self, "protected", None)
 
     def document(self) -> dict[str, Any]:
         """As plain data: what the key is a digest of, and what `recipe.yaml` of a run shows."""
         return {
             "data": {**self.data.document(), "digest": self.data_digest},
+            "auxiliary": {**self.auxiliary.document(), "digest": self.auxiliary_digest} if self.auxiliary else None,
             "model": self.model.document(),
             "cut": self.cut,
             "topology": self.topology.document(),
             "defenses": [part.document() for part in self.defenses],
-            "training": asdict(self.training),
+            "training": {**asdict(self.training), "augment": list(self.training.augment)},
             "samples": asdict(self.samples),
-            "clients": self.clients,
-            "partition": self.partition,
-            "alpha": self.alpha if self.partition == "dirichlet" else None,
-            "protected": self.protected,
-            "record": self.record,
+            **{f.name: getattr(self, f.name) for f in fields(Options)},
+            **({} if self.partition == "dirichlet" else {"alpha": None}),
             "scale": self.scale,
             "seed": self.seed,
         }
@@ -79,11 +111,13 @@ class RunSpec:
     def from_document(cls, document: dict[str, Any]) -> RunSpec:
         """The inverse of `document`."""
         rest = dict(document)
-        data = rest.pop("data")
+        data, auxiliary = rest.pop("data"), rest.pop("auxiliary")
         alpha = rest.pop("alpha")
         return cls(
             data=_part("data", data),
             data_digest=data["digest"],
+            auxiliary=_part("data", auxiliary) if auxiliary else None,
+            auxiliary_digest=auxiliary["digest"] if auxiliary else "",
             model=_part("models", rest.pop("model")),
             topology=_part("topologies", rest.pop("topology")),
             defenses=tuple(_part("defenses", part) for part in rest.pop("defenses")),
@@ -95,6 +129,8 @@ class RunSpec:
 
     @cached_property
     def key(self) -> str:
+        """Of what was declared. The number of threads and the device move the last bits of a result; they are kept in
+        its provenance, and do not make another run."""
         return digest(self.document())
 
 
@@ -107,6 +143,9 @@ class Cell:
     threat: ThreatModel | None = None
     restarts: int = 1  # of the attack, from other draws; the best of each image counts
     minutes: float | None = None  # after which the attack is stopped; what it then has depends on the machine
+    bar: Mapping[str, float] = field(default_factory=dict, compare=False)
+    """What an undefended training must reach in each metric of utility to count. Says how a row is read, not what is
+    run, so it is no part of the key."""
 
     @cached_property
     def key(self) -> str:
@@ -143,6 +182,22 @@ class Cell:
 
 def _part(kind: str, document: dict[str, Any]) -> Part:
     return Part(kind, document["name"], document["settings"], document["version"])
+
+
+def usual_threat(run: RunSpec, shares_labels: bool, party: str = "server") -> ThreatModel:
+    """What an adversary holds unless something else is said: the strongest honest but curious one.
+
+    It knows the layers, holds every auxiliary sample and may query the client once for each; it has labels if the
+    topology sends them to it. It does not tamper.
+    """
+    return ThreatModel(
+        party=party,
+        labels=shares_labels and party == "server",
+        architecture=True,
+        auxiliary=run.samples.auxiliary,
+        queries=run.samples.auxiliary,
+        transcript=run.record,
+    )
 
 
 def digest(document: Any) -> str:

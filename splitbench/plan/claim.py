@@ -6,10 +6,10 @@
         section: abstract
         compare: {left: {attack: each, dataset: each, metric: ssim}, is: below, factor: 0.25, right: twin}
 
-`left` says which values, axis by axis: one, a list (each of them), `each` or `mean` of all that `names` has, or
-`{mean: [a, b]}`. `right` is `twin` (the same on the undefended run), a number, or the axes in which it differs from the
-left. `below` and `above` compare with factor * right + offset; `within` wants a difference smaller than `margin`.
-`compare` may be a list; the claim then holds if all of it does.
+`left` says which values, axis by axis (see axes.py; a metric may be a cost): one, a list (each of them), `each` or
+`mean` of all that `names` has, or `{mean: [a, b]}`. `right` is `twin` (the same on the undefended run), a number, or
+the axes in which it differs from the left. `below` and `above` compare with factor * right + offset; `within` wants a
+difference smaller than `margin`. `compare` may be a list; the claim then holds if all of it does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from splitbench.core.errors import Mistake, nearest
-from splitbench.plan.axes import check_axis, check_value, plain
+from splitbench.plan.axes import check_axis, check_value, plain, resolve
 
 Relation = Literal["below", "above", "within"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
@@ -91,9 +91,10 @@ def _cells(choice: Mapping[str, tuple[str, ...]]) -> list[At]:
 
 def read(given: Sequence[Mapping[str, Any]]) -> tuple[Claim, ...]:
     def comparison(c: Mapping[str, Any]) -> Comparison:
-        right = c["right"] if isinstance(c["right"], str | Mapping) else float(c["right"])
+        given = c["right"]
+        right = _resolved(given) if isinstance(given, Mapping) else given if isinstance(given, str) else float(given)
         numbers = {key: float(c[key]) for key in ("factor", "offset", "margin") if key in c}
-        return Comparison(c["left"], c["is"], right, **numbers)  # type: ignore[arg-type]
+        return Comparison(_resolved(c["left"]), c["is"], right, **numbers)  # type: ignore[arg-type]
 
     return tuple(
         Claim(str(c["id"]), c["says"], str(c["section"]), tuple(comparison(one) for one in _listed(c["compare"])))
@@ -101,12 +102,17 @@ def read(given: Sequence[Mapping[str, Any]]) -> tuple[Claim, ...]:
     )
 
 
+def _resolved(side: Mapping[str, Any]) -> dict[str, Any]:
+    """Axes by their one name."""
+    return {resolve(axis): spec for axis, spec in side.items()}
+
+
 def _listed(compare: Any) -> list[Any]:
     return compare if isinstance(compare, list) else [compare]
 
 
 def check(given: Any, names: Names, where: str) -> list[Mistake]:
-    """Every mistake in the claims."""
+    """Every mistake in the claims. `names` has what stands on each axis, by the one name that the axis has."""
     if not isinstance(given, list):
         return [Mistake(where, f"expected a list of claims, got {given!r}")]
     mistakes: list[Mistake] = []
@@ -188,7 +194,7 @@ def _check_side(side: Any, names: Names, where: str) -> list[Mistake]:
         if wrong := check_axis(axis, place):
             mistakes += wrong
         elif spec in ("each", "mean") if isinstance(spec, str) else False:
-            if not names.get(axis):
+            if not names.get(resolve(axis)):
                 mistakes.append(Mistake(place, f"'{spec}' of what? `names` has nothing on the axis '{axis}'"))
         elif isinstance(spec, Mapping):
             values = spec.get("mean")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,19 +38,20 @@ def resolve(kind: Kind, spec: Any, where: str) -> tuple[Part | None, list[Mistak
     if mistakes:
         return None, mistakes
     version = registry.version_of(component, name)
-    contents = _contents(filled)
+    reads = component.reads or component.read_paths is not Component.read_paths
+    contents = _contents(instantiate(component, filled).read_paths()) if reads else ""
     return Part(kind, name, filled, f"{version}+{contents}" if contents else version), []
 
 
-def _contents(settings: Mapping[str, Any]) -> str:
+def _contents(given: Sequence[Path]) -> str:
     """A digest of the files that settings name (weights, a tokenizer): a path does not say what is in it."""
-    named = [Path(value) for value in settings.values() if isinstance(value, str) and value and Path(value).exists()]
     digest = hashlib.sha256()
-    for place in named:
+    for place in given:
         for path in sorted(p for p in place.rglob("*") if p.is_file()) if place.is_dir() else [place]:
-            digest.update(path.name.encode())
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:12] if named else ""
+            if path.is_file():
+                digest.update(path.name.encode())
+                digest.update(path.read_bytes())
+    return digest.hexdigest()[:12] if any(place.exists() for place in given) else ""
 
 
 def _inside(where: str, spec: Any, name: str) -> str:

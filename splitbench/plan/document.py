@@ -14,7 +14,7 @@ from splitbench.core.errors import Mistake, SplitbenchError
 
 
 def _compose(text: str) -> Any:
-    """By the parser in C, ten times as fast, where PyYAML has it; the other one tells better where a mistake is."""
+    """By the parser in C, ten times as fast, where PyYAML has it; the other one is better at locating mistakes."""
     with contextlib.suppress(yaml.YAMLError, AttributeError):
         return yaml.compose(text, Loader=yaml.CSafeLoader)
     return yaml.compose(text, Loader=yaml.SafeLoader)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -12,10 +13,11 @@ from splitbench.core.component import Part
 from splitbench.core.data import DataSet, as_input
 from splitbench.core.defense import Defense
 from splitbench.core.errors import Mistake, SplitbenchError
-from splitbench.core.model import Model
+from splitbench.core.model import Model, build_for
 from splitbench.core.randomness import generator, seeded
 from splitbench.core.topology import Topology
 from splitbench.data._allocation.allocate import allocate
+from splitbench.data._allocation.partition import partition
 from splitbench.data._folders import folders
 from splitbench.plan import components
 from splitbench.plan.cells import RunSpec
@@ -55,9 +57,28 @@ def check_run(spec: RunSpec) -> None:
                 )
             ]
         )
-    counts = spec.samples
-    allocate(data, counts.private, counts.auxiliary, counts.evaluation, generator(spec.seed, "allocation")).check()
+    _check_samples(spec, data)
     _check_network(json.dumps([p.document() for p in (spec.data, spec.model, spec.topology)], sort_keys=True), spec.cut)
+
+
+def _check_samples(spec: RunSpec, data: DataSet) -> None:
+    """Whether there are as many samples as each side is to get."""
+    counts = spec.samples
+    public = load_data(spec.auxiliary) if spec.auxiliary is not None else None
+    draws = generator(spec.seed, "allocation")
+    try:
+        allocated = allocate(
+            data, counts.private, counts.auxiliary, counts.evaluation, draws, public, counts.candidates
+        )
+    except SplitbenchError as error:
+        raise SplitbenchError([replace(m, where=m.where or "samples") for m in error.mistakes]) from error
+    allocated.check()
+    if counts.candidates:
+        labels = data.train.y[allocated.private]
+        shares = partition(spec.partition, labels, spec.clients, spec.alpha, generator(spec.seed, "partition"))
+        if counts.candidates > len(shares[0]):
+            what = f"{counts.candidates} members are asked for, but client0 holds {len(shares[0])} samples"
+            raise SplitbenchError([Mistake("samples.candidates", what)])
 
 
 @functools.lru_cache(maxsize=64)
@@ -72,7 +93,7 @@ def _check_network(documents: str, cut: str) -> None:
     topology: Topology = components.build(topology_part)
     with seeded(0):
         try:
-            network = architecture.build(data.shape, data.classes)
+            network = build_for(architecture, data)
             split = architecture.split(network, topology.places(cut, list(architecture.cuts)))
         except SplitbenchError as error:
             raise SplitbenchError([Mistake("cut", m.what) for m in error.mistakes]) from error

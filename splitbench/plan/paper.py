@@ -16,7 +16,11 @@
       values: {cifar10: {1.0: {fsha: {accuracy: 0.712, ssim: 0.903}}}}    # nested as `axes` says; null: empty there
       claims: [...]                        # see claim.py
 
-An axis is something a row of the store has, or a setting of a defense (`omega`). Nothing here loads torch.
+A curve instead of a table has `layout: curve`, `x` (the axis of the numbers below it) and `lines` (the axis of its
+lines) instead of rows and columns, and need not say what stands on them.
+
+An axis is a short name or a path into the document of a row (`defense.seal.omega`, `training.epochs`), see axes.py; a
+metric may be a cost (`epsilon`). Nothing here loads torch.
 """
 
 from __future__ import annotations
@@ -29,11 +33,13 @@ from typing import Any
 from splitbench.core.errors import Mistake, SplitbenchError, nearest
 from splitbench.plan import claim as claims_of
 from splitbench.plan import recipes
-from splitbench.plan.axes import check_axis, check_value, plain
+from splitbench.plan.axes import check_axis, check_value, plain, resolve
 from splitbench.plan.claim import Claim
 from splitbench.plan.document import Document
 
-KEYS = ("table", "caption", "percent", "where", "rows", "columns", "names", "heads", "best", "undefended", "also",
+LAYOUTS = ("table", "curve")
+KEYS = ("table", "layout", "x", "lines",
+        "caption", "percent", "where", "rows", "columns", "names", "heads", "best", "undefended", "also",
         "axes", "values", "claims")  # fmt: skip
 
 
@@ -42,6 +48,7 @@ class Paper:
     recipe: str = ""
     title: str = ""
     table: str = ""
+    layout: str = "table"
     caption: str = ""
     percent: bool = False
     where: Mapping[str, str] = field(default_factory=dict)
@@ -96,6 +103,7 @@ def check(block: Any, where: str = "paper") -> list[Mistake]:
         mistakes.append(Mistake(f"{where}.caption", f"expected a text, got {block['caption']!r}"))
     if not isinstance(block.get("percent", False), bool):
         mistakes.append(Mistake(f"{where}.percent", f"expected true or false, got {block['percent']!r}"))
+    mistakes += _check_curve(block, where)
     for key in ("rows", "columns", "axes"):
         mistakes += _check_axes(block.get(key, []), f"{where}.{key}")
     for key in ("where", "undefended"):
@@ -106,7 +114,7 @@ def check(block: Any, where: str = "paper") -> list[Mistake]:
     if not mistakes:
         mistakes += _check_layout(block, where)
         mistakes += _check_values(block.get("values"), tuple(block.get("axes", ())), f"{where}.values")
-        named = {axis: tuple(map(plain, values)) for axis, values in block.get("names", {}).items()}
+        named = {resolve(axis): tuple(map(plain, values)) for axis, values in block.get("names", {}).items()}
         mistakes += claims_of.check(block.get("claims", []), named, f"{where}.claims")
     return mistakes
 
@@ -115,37 +123,57 @@ def read(block: Mapping[str, Any], recipe: str, title: str) -> Paper:
     """The block as it is used; it was checked."""
 
     def fixed(key: str) -> dict[str, str]:
-        return {axis: plain(value) for axis, value in block.get(key, {}).items()}
+        return {resolve(axis): plain(value) for axis, value in block.get(key, {}).items()}
+
+    def listed(key: str) -> tuple[str, ...]:
+        return tuple(map(resolve, block.get(key, ())))
 
     names = {
-        axis: {plain(value): str(label) for value, label in labels.items()}
+        resolve(axis): {plain(value): str(label) for value, label in labels.items()}
         for axis, labels in block.get("names", {}).items()
     }
+    curve = block.get("layout") == "curve"
+    best = block.get("best", {})
     return Paper(
         recipe,
         title,
         str(block.get("table", "")),
+        block.get("layout", "table"),
         block.get("caption", ""),
         block.get("percent", False),
         fixed("where"),
-        tuple(block.get("rows", ())),
-        tuple(block.get("columns", ())),
+        (resolve(block["x"]),) if curve else listed("rows"),
+        (resolve(block.get("lines", "metric")),) if curve else listed("columns"),
         names,
-        dict(block.get("heads", {})),
-        dict(block.get("best", {})),
+        {resolve(axis): str(head) for axis, head in block.get("heads", {}).items()},
+        {"along": resolve(best["along"]), "metric": best["metric"]} if best else {},
         fixed("undefended"),
         tuple(block.get("also", ())),
-        tuple(block.get("axes", ())),
+        listed("axes"),
         block.get("values"),
         claims_of.read(block.get("claims", ())),
     )
 
 
+def _check_curve(block: Mapping[str, Any], where: str) -> list[Mistake]:
+    layout = block.get("layout", "table")
+    if layout not in LAYOUTS:
+        return [Mistake(f"{where}.layout", f"no layout named '{layout}'{nearest(str(layout), LAYOUTS)}")]
+    if layout == "table":
+        return [Mistake(f"{where}.{k}", "goes with `layout: curve`") for k in ("x", "lines") if k in block]
+    mistakes = [Mistake(f"{where}.{k}", "a curve has x and lines instead") for k in ("rows", "columns") if k in block]
+    if "x" not in block:
+        mistakes.append(Mistake(where, "a curve has no `x`: the axis of the numbers below it"))
+    return [*mistakes, *(m for k in ("x", "lines") if k in block for m in check_axis(block[k], f"{where}.{k}"))]
+
+
 def _check_axes(given: Any, where: str) -> list[Mistake]:
     if not isinstance(given, list):
         return [Mistake(where, f"expected a list of axes, got {given!r}")]
-    twice = [Mistake(f"{where}[{i}]", f"'{axis}' is given twice") for i, axis in enumerate(given) if axis in given[:i]]
-    return [*(m for i, axis in enumerate(given) for m in check_axis(axis, f"{where}[{i}]")), *twice]
+    if wrong := [m for i, axis in enumerate(given) for m in check_axis(axis, f"{where}[{i}]")]:
+        return wrong
+    known = list(map(resolve, given))
+    return [Mistake(f"{where}[{i}]", f"'{given[i]}' is given twice") for i, a in enumerate(known) if a in known[:i]]
 
 
 def _check_fixed(given: Any, where: str) -> list[Mistake]:
@@ -195,23 +223,31 @@ def _check_also(given: Any, where: str) -> list[Mistake]:
 
 
 def _check_layout(block: Mapping[str, Any], where: str) -> list[Mistake]:
-    rows, columns = block.get("rows", []), block.get("columns", [])
+    curve = block.get("layout") == "curve"
+    rows = [block["x"]] if curve else block.get("rows", [])
+    columns = [block.get("lines", "metric")] if curve else block.get("columns", [])
     if not rows and not columns:
         return []
-    names, fixed = block.get("names", {}), block.get("where", {})
+    names, fixed = ({resolve(axis) for axis in block.get(key, {})} for key in ("names", "where"))
     mistakes = [
-        Mistake(f"{where}.{k}", "a layout has both rows and columns") for k in ("rows", "columns") if k not in block
+        Mistake(f"{where}.{k}", "a layout has both rows and columns")
+        for k in ("rows", "columns")
+        if k not in block and not curve
     ]
     for axis in (*rows, *columns):
-        if axis not in names:
+        if resolve(axis) not in names and (not curve or axis == "metric"):
             mistakes.append(Mistake(f"{where}.names", f"does not say what stands on the axis '{axis}'"))
-        if axis in fixed:
+        if resolve(axis) in fixed:
             mistakes.append(Mistake(f"{where}.where.{axis}", f"'{axis}' is an axis of the table as well"))
-    mistakes += [Mistake(f"{where}.columns", f"'{axis}' is in the rows too") for axis in columns if axis in rows]
-    if "metric" not in (*rows, *columns, *fixed):
+    across = set(map(resolve, rows))
+    mistakes += [
+        Mistake(f"{where}.columns", f"'{axis}' is in the rows too") for axis in columns if resolve(axis) in across
+    ]
+    laid = {*across, *map(resolve, columns)}
+    if "metric" not in laid | fixed:
         mistakes.append(Mistake(where, "the metric is neither an axis nor in `where`"))
     along = block.get("best", {}).get("along")
-    if along and along not in (*rows, *columns):
+    if along and resolve(along) not in laid:
         mistakes.append(Mistake(f"{where}.best.along", f"'{along}' is no axis of the table"))
     return mistakes
 

@@ -1,21 +1,22 @@
-"""A recipe: one file that tells everything, validated whole before anything runs."""
+"""A recipe: one file that says everything, validated whole before anything runs."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from splitbench.core.component import Part
 from splitbench.core.errors import Mistake, SplitbenchError, nearest
 from splitbench.core.registry import Kind
-from splitbench.core.threat import ThreatModel
+from splitbench.core.threat import ThreatModel, is_party
 from splitbench.plan import components
-from splitbench.plan.cells import SCALES, Cell, Counts, RunSpec, Training
+from splitbench.plan.cells import SCALES, Cell, Counts, Options, RunSpec, Training, usual_threat
 from splitbench.plan.document import Document
+from splitbench.plan.fields import defaults_of, fields_of
 from splitbench.plan.schema import BLOCKS, check, coerce
 
 DEFAULTS: dict[str, Any] = {
@@ -24,18 +25,16 @@ DEFAULTS: dict[str, Any] = {
     "model": "resnet18",
     "cut": "stem",
     "topology": "vanilla",
-    "clients": 1,
-    "partition": "iid",
-    "alpha": 0.5,
-    "protected": None,
-    "record": False,
+    "auxiliary": None,
+    **defaults_of(Options),
     "defenses": ["none"],
     "attacks": [],
-    "metrics": ["mse", "psnr", "ssim"],
+    "metrics": [],  # besides all that apply, which are cheap
     "seeds": [0],
     "training": {},
     "samples": {},
     "threat": {},
+    "bar": {},
     "table": {},
     "paper": {},
 }
@@ -80,8 +79,7 @@ class Recipe:
             mistakes += wrong
         document.refuse(mistakes)
         metrics = tuple(_must("metrics", spec) for spec in merged["metrics"])
-        unique = tuple({cell.key: cell for cell in cells}.values())
-        return cls(name, merged["title"], scale, unique, metrics, merged["table"], merged["paper"])
+        return cls(name, merged["title"], scale, _unique(cells), metrics, merged["table"], merged["paper"])
 
     def plan(self) -> dict[str, Any]:
         """As the store remembers it: the keys of the cells, and the seeds that each is planned with."""
@@ -95,7 +93,17 @@ class Recipe:
             "paper": dict(self.paper),
             "cells": [cell.key for cell in self.cells],
             "seeds": [seeds[key] for key in alike],
+            "bars": [dict(cell.bar) for cell in self.cells],
         }
+
+
+def _unique(cells: Iterable[Cell]) -> tuple[Cell, ...]:
+    """Each cell once, with the bars of all cases that ask for it."""
+    found: dict[str, Cell] = {}
+    for cell in cells:
+        known = found.get(cell.key, cell)
+        found[cell.key] = dataclasses.replace(cell, bar={**known.bar, **cell.bar})
+    return tuple(found.values())
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,33 +124,41 @@ def _must(kind: Kind, spec: Any) -> Part:
 def _cells(merged: Mapping[str, Any], scale: str, inside: str) -> tuple[list[Cell], list[Mistake]]:
     """The cells of one case: each defense trained with each seed, and each attack on each of those."""
     try:
-        runs = list(_runs(merged, scale))
+        granted = [(run, grant(merged["threat"], run)) for run in _runs(merged, scale)]
     except SplitbenchError as error:
-        return [], [dataclasses.replace(m, where=m.where or inside or "data") for m in error.mistakes]
+        return [], [dataclasses.replace(m, where=_place(m.where, inside)) for m in error.mistakes]
     attacks = [_must("attacks", spec) for spec in merged["attacks"]]
     cells: list[Cell] = []
-    for run in runs:
-        threat = grant(merged["threat"], run)
+    for run, threat in granted:
+        trained = Cell(run, bar=merged["bar"])
         mounted = [Cell(run, attack, threat) for attack in attacks]
-        # A defended number stands beside the same attack on the undefended twin, asked for or not.
-        twins = [Cell(run).twin, *(cell.twin for cell in mounted)] if run.defenses and mounted else []
-        cells += [*twins, Cell(run), *mounted]
+        # A defended number stands beside the same on the undefended twin, asked for or not.
+        twins = [trained.twin, *(cell.twin for cell in mounted)] if run.defenses and (mounted or trained.bar) else []
+        cells += [*twins, trained, *mounted]
     return cells, []
+
+
+def _place(where: str, inside: str) -> str:
+    return where or inside or "data"
 
 
 def _runs(merged: Mapping[str, Any], scale: str) -> Iterator[RunSpec]:
     from splitbench.plan.feasible import check_run, load_data
 
     data = _must("data", merged["data"])
+    auxiliary = _must("data", merged["auxiliary"]) if merged["auxiliary"] is not None else None
     common = {
         "data": data,
         "data_digest": load_data(data).digest,
+        "auxiliary": auxiliary,
+        "auxiliary_digest": load_data(auxiliary).digest if auxiliary is not None else "",
         "model": _must("models", merged["model"]),
         "topology": _must("topologies", merged["topology"]),
         "training": Training(**merged["training"]),
         "samples": Counts(**merged["samples"]),
         "scale": scale,
-        **{key: merged[key] for key in ("cut", "clients", "partition", "alpha", "protected", "record")},
+        "cut": merged["cut"],
+        **{field.name: merged[field.name] for field in fields_of(Options)},
     }
     for spec, seed in itertools.product(merged["defenses"], merged["seeds"]):
         several = spec if isinstance(spec, list) else [spec]
@@ -153,38 +169,42 @@ def _runs(merged: Mapping[str, Any], scale: str) -> Iterator[RunSpec]:
 
 
 def grant(asked: Mapping[str, Any], run: RunSpec) -> ThreatModel:
-    """The threat model of a recipe; what it leaves open is the strongest honest but curious server.
-
-    It knows the layers, holds every auxiliary sample and may query the client once for each; it has labels where
-    the topology sends them. It does not tamper.
-    """
+    """The threat model of a recipe, completed by what is usual. Raises if the run cannot grant it."""
     topology = components.build(run.topology)
-    auxiliary = run.samples.auxiliary
-    usual = ThreatModel(
-        labels=topology.shares_labels, architecture=True, auxiliary=auxiliary, queries=auxiliary, transcript=run.record
-    )
-    given = {f.name: asked.get(f.name, getattr(usual, f.name)) for f in fields(ThreatModel)}
-    threat = ThreatModel(**given)
-    if threat.auxiliary > auxiliary:
-        raise SplitbenchError(
-            [Mistake("threat.auxiliary", f"grants {threat.auxiliary} samples, samples.auxiliary has {auxiliary}")]
-        )
+    party = asked.get("party", "server")
+    threat = dataclasses.replace(usual_threat(run, topology.shares_labels, party), **asked)
+    mistakes = _check_party(threat, run)
+    if threat.auxiliary > run.samples.auxiliary:
+        held = run.samples.auxiliary
+        mistakes.append(Mistake("threat.auxiliary", f"grants {threat.auxiliary} samples, samples.auxiliary has {held}"))
     if threat.transcript and not run.record:
-        raise SplitbenchError(
-            [
-                Mistake(
-                    "threat.transcript", "the run keeps no transcript; train it with `record: true`, or do not grant it"
-                )
-            ]
+        mistakes.append(
+            Mistake(
+                "threat.transcript", "the run keeps no transcript; train it with `record: true`, or do not grant it"
+            )
         )
-    if topology.shares_labels and not threat.labels:
-        raise SplitbenchError(
-            [
-                Mistake(
-                    "threat.labels",
-                    f"the topology '{run.topology.name}' sends the server the labels, which the "
-                    "threat model denies it; use u_shaped, or grant them",
-                )
-            ]
+    if topology.shares_labels and threat.role == "server" and not threat.labels:
+        mistakes.append(
+            Mistake(
+                "threat.labels",
+                f"the topology '{run.topology.name}' sends the server the labels, which the "
+                "threat model denies it; use u_shaped, or grant them",
+            )
         )
+    if mistakes:
+        raise SplitbenchError(mistakes)
     return threat
+
+
+def _check_party(threat: ThreatModel, run: RunSpec) -> list[Mistake]:
+    clients = [f"client{i}" for i in range(run.clients)]
+    if not is_party(threat.party):
+        return [Mistake("threat.party", f"no party named '{threat.party}'{nearest(threat.party, _parties(clients))}")]
+    if threat.role == "client" and threat.party not in clients:
+        there = clients[0] if len(clients) == 1 else f"{clients[0]} to {clients[-1]}"
+        return [Mistake("threat.party", f"there is no {threat.party}; the run has {there}")]
+    return []
+
+
+def _parties(clients: Sequence[str]) -> list[str]:
+    return ["server", "mixer", *clients]

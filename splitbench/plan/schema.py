@@ -3,56 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from annotated_types import Ge, Gt, MinLen
+from annotated_types import MinLen
 from pydantic import TypeAdapter, ValidationError
 
+from splitbench.core import registry
 from splitbench.core.errors import Mistake, nearest
 from splitbench.core.registry import Kind
-from splitbench.core.threat import Knowledge
+from splitbench.core.threat import ThreatModel
 from splitbench.plan import components, paper
-from splitbench.plan.cells import SCALES
-
-Number = Annotated[int, Ge(0)]
-Positive = Annotated[int, Ge(1)]
+from splitbench.plan.cells import SCALES, Counts, Options, Training
+from splitbench.plan.fields import kinds_of
 
 # The plain keys of a recipe and what they hold. Keys that name components are checked against the registry.
 PLAIN: dict[str, Any] = {
     "title": str,
     "cut": str,
-    "clients": Positive,
-    "partition": Literal["iid", "dirichlet"],
-    "alpha": Annotated[float, Gt(0)],
-    "protected": Number | None,
-    "record": bool,
+    **kinds_of(Options),
     "seeds": Annotated[list[int], MinLen(1)],
     "paper": dict[str, Any],
 }
-ONE: dict[str, Kind] = {"data": "data", "model": "models", "topology": "topologies"}
+ONE: dict[str, Kind] = {"data": "data", "model": "models", "topology": "topologies", "auxiliary": "data"}
 MANY: dict[str, Kind] = {"defenses": "defenses", "attacks": "attacks", "metrics": "metrics"}
 BLOCKS: dict[str, dict[str, Any]] = {
-    "training": {
-        "epochs": Positive,
-        "batch": Positive,
-        "optimizer": Literal["adam", "adamw", "sgd"],
-        "lr": Annotated[float, Gt(0)],
-        "weight_decay": Annotated[float, Ge(0)],
-        "momentum": Annotated[float, Ge(0)],
-        "schedule": Literal["constant", "cosine"],
-        "warmup": Number,
-    },
-    "samples": {"private": Number, "auxiliary": Number, "evaluation": Positive},
-    "threat": {
-        "labels": bool,
-        "architecture": bool,
-        "auxiliary": Number,
-        "queries": Number,
-        "transcript": bool,
-        "tampers": bool,
-        "knowledge": Knowledge,
-        "rounds": Positive,
-    },
+    "training": kinds_of(Training),
+    "samples": kinds_of(Counts),
+    "threat": kinds_of(ThreatModel),
+    "bar": dict.fromkeys(registry.names("metrics"), float),
     "table": {"rows": str, "columns": str, "metric": str, "caption": str},
 }
 
@@ -75,7 +53,8 @@ def check(block: Mapping[str, Any], inside: str = "") -> list[Mistake]:
         elif key in PLAIN:
             mistakes += _typed(PLAIN[key], value, where)
         elif key in ONE:
-            mistakes += components.resolve(ONE[key], value, where)[1]
+            own = key == "auxiliary" and value is None  # the data set of the private samples
+            mistakes += [] if own else components.resolve(ONE[key], value, where)[1]
         elif key in MANY:
             mistakes += _check_list(MANY[key], value, where)
         elif key in BLOCKS:

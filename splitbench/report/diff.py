@@ -70,7 +70,7 @@ class Diff:
         )
         metrics = Sheet(
             "",
-            "separable: paired bootstrap over the images that both have, 95 %",
+            "separable: paired bootstrap over the samples that both have, 95 %",
             ("row", "metric"),
             tuple((m.what, m.metric) for m in self.metrics),
             (("left against right",), ("verdict",)),
@@ -213,33 +213,32 @@ def _compared(what: str, a: Outcome, b: Outcome) -> list[Compared]:
         verdict = "identical" if (a.status, a.reason) == (b.status, b.reason) else f"{a.status} against {b.status}"
         return [Compared(what, "status", None, verdict)]
     found = []
-    for metric in dict.fromkeys(s.metric for s in (*a.scores, *b.scores)):
-        one, other = a.score(metric), b.score(metric)
+    for metric, against in dict.fromkeys((s.metric, s.against) for s in (*a.scores, *b.scores)):
+        one, other = (next((s for s in o.scores if (s.metric, s.against) == (metric, against)), None) for o in (a, b))
+        name = f"{metric} against the {against}" if against else metric
         if one is None or other is None:
-            found.append(Compared(what, metric, None, f"only on the {'right' if one is None else 'left'}"))
+            found.append(Compared(what, name, None, f"only on the {'right' if one is None else 'left'}"))
         elif one.version != other.version:
-            found.append(Compared(what, metric, None, f"version {one.version} against {other.version}"))
+            found.append(Compared(what, name, None, f"version {one.version} against {other.version}"))
         else:
-            found.append(_tested(what, a, one, b, other))
+            found.append(_tested(what, name, a, one, b, other))
     return found
 
 
-def _tested(what: str, a: Outcome, one: Score, b: Outcome, other: Score) -> Compared:
+def _tested(what: str, name: str, a: Outcome, one: Score, b: Outcome, other: Score) -> Compared:
     def measured(o: Outcome, score: Score, data: str) -> Measured:
-        whole = len(score.values) == len(o.samples)
-        values, images = (score.values, o.samples) if whole else ((), ())
-        return Measured(score.metric, data, {0: Seed(score.value, score.n, values, images, o.key)})
+        return Measured(score.metric, data, {0: Seed.of(score, o.about(score), o.key)})
 
     # Images with the same number are the same only if the data are; else the sides are two samples.
     data_a, data_b = (o.cell.get("run", {}).get("data", {}).get("digest", o.dataset) for o in (a, b))
-    if data_a == data_b and not set(a.samples) & set(b.samples):
+    if data_a == data_b and not set(a.about(one)) & set(b.about(other)):
         data_b = f"{data_b} others"
     verdict = "identical" if (one.value, one.values) == (other.value, other.values) else ""
     found = difference([measured(a, one, data_a)], [measured(b, other, data_b)])
     if isinstance(found, str):
-        return Compared(what, one.metric, None, found)
+        return Compared(what, name, None, found)
     apart = found.varies and (found.low > 0 or found.high < 0)
-    return Compared(what, one.metric, found, verdict or ("differs" if apart else "not separable"))
+    return Compared(what, name, found, verdict or ("differs" if apart else "not separable"))
 
 
 def _guesses(store: Store, o: Outcome) -> np.ndarray | None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from splitbench.core.drawing import FAINT, STYLE, write
 from splitbench.core.errors import SplitbenchError
-from splitbench.report.pictures import STORED, Images, originals_of, recovered_of
+from splitbench.report.pictures import STORED, Images, originals_of, recovered_of, shows_images
 from splitbench.report.tables.table import not_run
 from splitbench.store.outcome import Outcome
 from splitbench.store.store import Store
@@ -30,7 +30,8 @@ KNOWN = {"none": "", "family": ", its kind known", "exact": ", its secret known"
 class Row:
     attack: str
     images: Images
-    ssim: float  # the mean over all images that were attacked, not only those shown
+    value: float  # the mean over all images that were attacked, not only those shown
+    metric: str  # that ranks
 
 
 @dataclass(frozen=True)
@@ -56,14 +57,14 @@ def figure(
     if plan is None:
         raise SplitbenchError(not_run(place, recipe, scale))
     found = [o for key in plan["cells"] if (o := place.get(key)) is not None]
-    mounted = [o for o in found if o.kind == "attack" and o.status == "done" and o.role == "attack"]
+    mounted = [o for o in found if o.kind == "attack" and o.status == "done" and o.role == "attack" and shows_images(o)]
     if any(o.defense != "none" for o in mounted):
         mounted = [o for o in mounted if o.defense != "none"]
     groups: dict[tuple[str, ...], dict[str, Outcome]] = {}
     for o in mounted:
         first = groups.setdefault((o.dataset, o.model, o.cut, o.defense, o.knowledge), {})
-        if o.attack not in first or o.seed < first[o.attack].seed:
-            first[o.attack] = o
+        if o.label not in first or o.seed < first[o.label].seed:
+            first[o.label] = o
     problems: list[str] = []
     panels = [panel for group in groups.values() if (panel := _panel(place, list(group.values()), images, problems))]
     if not panels:
@@ -83,8 +84,8 @@ def _panel(store: Store, outcomes: Sequence[Outcome], count: int, problems: list
         originals = originals_of(store, o, problems) if originals is None else originals
         if recovered is not None:
             # Settings are in the recipe, and would take the room of images.
-            label = o.attack_name if names[o.attack_name] == 1 else o.attack
-            rows.append(Row(label, recovered[:count], o.ranked.get("ssim", float("nan"))))
+            label = o.attack_name if names[o.attack_name] == 1 else o.label
+            rows.append(Row(label, recovered[:count], o.ranked.get(o.ranking, float("nan")), o.ranking))
     if originals is None or not rows:
         return None
     one = outcomes[0]
@@ -110,7 +111,8 @@ def draw(path: Path, panels: Sequence[Panel], title: str) -> None:
             axes.set_axis_off()
         if title:
             sheet.suptitle(textwrap.fill(title, int(11 * size[0])), x=0.01, ha="left", fontsize=12)
-        note = "Beside each attack: its mean SSIM over all images it was judged on."
+        named = ", ".join(dict.fromkeys(row.metric for panel in panels for row in panel.rows))
+        note = f"Beside each attack: its mean {named} over all images it was judged on."
         sheet.supxlabel(note, x=0.99, ha="right", fontsize=8, color=FAINT)
         write(sheet, path)
 
@@ -120,7 +122,7 @@ def _show(axes: Axes, panel: Panel, letters: int) -> None:
     mosaic = np.concatenate([_strip(images) for images in (panel.originals, *(row.images for row in panel.rows))])
     axes.imshow(mosaic[:-GAP], interpolation="nearest")
     axes.set_title(textwrap.fill(panel.title, max(letters, 16)))
-    names = ["original", *(f"{row.attack}  {row.ssim:.3f}" for row in panel.rows)]
+    names = ["original", *(f"{row.attack}  {row.value:.3f}" for row in panel.rows)]
     axes.set_yticks([height * (i + 0.5) - GAP for i in range(len(names))], names)
     axes.set_xticks([])
     axes.tick_params(length=0)

@@ -20,10 +20,15 @@ def _file(store: Store, outcome: Outcome, ending: str) -> Path:
     return store.run_folder(outcome.run) / "attacks" / f"{outcome.key}.{ending}"
 
 
+def shows_images(outcome: Outcome) -> bool:
+    """Labels, membership, texts and tables have no picture."""
+    return outcome.goal == "inputs" and outcome.modality == "image"
+
+
 def recovered_of(store: Store, outcome: Outcome, problems: list[str]) -> Images | None:
     """As it was scored: clamped to [0, 1], or stretched to it. Read without torch."""
     path = _file(store, outcome, "safetensors")
-    if not path.is_file():
+    if not shows_images(outcome) or not path.is_file():
         return None
     try:
         with safe_open(path, framework="numpy") as file:
@@ -36,7 +41,7 @@ def recovered_of(store: Store, outcome: Outcome, problems: list[str]) -> Images 
         return None
     if x.ndim != 4 or x.shape[1] not in (1, 3):
         return None
-    score = outcome.score("ssim")
+    score = outcome.score(outcome.ranking)
     if score is not None and score.readout == "minmax":
         low, high = (f(axis=(1, 2, 3), keepdims=True) for f in (x.min, x.max))
         x = np.where(high > low, (x - low) / np.maximum(high - low, 1e-12), x)
@@ -47,7 +52,7 @@ def recovered_of(store: Store, outcome: Outcome, problems: list[str]) -> Images 
 def originals_of(store: Store, outcome: Outcome, problems: list[str]) -> Images | None:
     """From the upper half of the picture that the runner drew; the truth is stored nowhere else."""
     path, tensors = _file(store, outcome, "png"), _file(store, outcome, "safetensors")
-    if not path.is_file():
+    if not shows_images(outcome) or not path.is_file():
         return None
     try:
         with safe_open(tensors, framework="numpy") as file:

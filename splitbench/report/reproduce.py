@@ -8,7 +8,7 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import yaml
@@ -16,18 +16,19 @@ import yaml
 from splitbench.core import registry
 from splitbench.core.component import Part
 from splitbench.core.threat import ThreatModel
-from splitbench.plan.cells import Cell, Counts, RunSpec, Training
+from splitbench.plan.cells import Cell, Counts, Options, RunSpec, Training, usual_threat
+from splitbench.plan.fields import fields_of
 
 # Options of the two commands: a setting of a component that is called so must say whose it is.
 TRAIN = {
-    *(f.name for block in (Training, Counts) for f in fields(block)),
-    *("dataset", "model", "cut", "topology", "defense", "clients", "partition", "alpha", "protected", "record"),
-    *("seed", "scale", "store", "json", "help"),
+    *(f.name for owner in (Options, Training, Counts) for f in fields_of(owner)),
+    *("dataset", "auxiliary_dataset", "model", "cut", "topology", "defense", "seed", "scale"),
+    *("device", "store", "json", "help"),
 }
 ATTACK = {
-    *(f.name for f in fields(ThreatModel)),
-    *(f"no_{f.name}" for f in fields(ThreatModel) if isinstance(f.default, bool)),
-    *("run", "budget", "restarts", "double", "no_double", "store", "json", "help"),
+    *(f.name for f in fields_of(ThreatModel)),
+    *(f"no_{f.name}" for f in fields_of(ThreatModel) if f.plain is bool),
+    *("run", "budget", "restarts", "double", "device", "store", "json", "help"),
 }
 
 
@@ -93,21 +94,19 @@ def again(cell: Mapping[str, Any], sources: Sources | None = None, run: str = ""
 
 def _train(run: RunSpec, sources: Sources) -> Command:
     usual = {f.name: f.default for f in fields(RunSpec)}
-    parts = [run.data, run.model, run.topology, *run.defenses]
-    twice = [name for name, count in Counter(d.name for d in run.defenses).items() if count > 1]
-    if any(sources.unusual(d) for d in run.defenses if d.name in twice):
+    auxiliary = [run.auxiliary] if run.auxiliary else []
+    parts = [run.data, *auxiliary, run.model, run.topology, *run.defenses]
+    twice = [name for name, count in Counter(part.name for part in parts).items() if count > 1]
+    if any(sources.unusual(part) for part in parts if part.name in twice):
         return Command("", f"{twice[0]} stands twice in it with settings, which only a recipe can say")
     said = ["--dataset", run.data.name, "--model", run.model.name, "--cut", run.cut]
+    said += [word for part in auxiliary for word in _pair("auxiliary_dataset", part.name)]
     said += _pair("topology", run.topology.name) if run.topology.name != "vanilla" else []
     said += [word for d in run.defenses for word in _pair("defense", d.name)]
     alone = [part for part in parts if part.name not in twice]
     said += [word for part in alone for word in _settings(part, parts, TRAIN, sources)]
-    for given, default in ((asdict(run.training), asdict(Training())), (asdict(run.samples), asdict(Counts()))):
-        said += [word for k, v in given.items() if v != default[k] for word in _pair(k, v)]
-    for name in ("clients", "partition", "alpha", "protected", "seed", "scale"):
-        if getattr(run, name) != usual[name]:
-            said += _pair(name, getattr(run, name))
-    said += ["--record"] if run.record else []
+    said += _unusual(run.training, Training()) + _unusual(run.samples, Counts()) + _unusual(run, Options())
+    said += [word for name in ("seed", "scale") if (v := getattr(run, name)) != usual[name] for word in _pair(name, v)]
     return Command(shlex.join(["splitbench", "train", *said]), _caveat(parts, sources))
 
 
@@ -115,21 +114,32 @@ def _attack(cell: Cell, sources: Sources, key: str) -> Command:
     assert cell.attack is not None
     assert cell.threat is not None
     run, attack = cell.run, cell.attack
-    held = run.samples.auxiliary
     labels = bool(sources.declared("topologies", run.topology.name, "shares_labels"))
-    usual = ThreatModel(labels=labels, architecture=True, auxiliary=held, queries=held, transcript=run.record)
     said = ["--run", key, *_settings(attack, [attack], ATTACK, sources)]
-    for f in fields(ThreatModel):
-        value = getattr(cell.threat, f.name)
-        if value != getattr(usual, f.name):
-            yes = f"--{f.name}" if value else f"--no-{f.name}"
-            said += [yes] if isinstance(value, bool) else _pair(f.name, value)
+    said += _unusual(cell.threat, usual_threat(run, labels, cell.threat.party))
+    said += _pair("party", cell.threat.party) if cell.threat.party != ThreatModel().party else []
     said += _pair("budget", f"{cell.minutes!r}m") if cell.minutes is not None else []
     said += _pair("restarts", cell.restarts) if cell.restarts != 1 else []
     caveat = _caveat([attack], sources)
     if cell.minutes is not None and not caveat:
         caveat = "what it reaches in so many minutes depends on the machine"
     return Command(shlex.join(["splitbench", "attack", attack.name, *said]), caveat)
+
+
+def _unusual(given: Any, usual: Any) -> list[str]:
+    """The options for those fields in which one differs from the other."""
+    said: list[str] = []
+    owner: type = type(usual)
+    for f in fields_of(owner):
+        value = getattr(given, f.name)
+        if value == getattr(usual, f.name):
+            continue
+        if isinstance(value, bool):
+            name = f.name.replace("_", "-")
+            said.append(f"--{name}" if value else f"--no-{name}")
+        else:
+            said += [word for one in (value if isinstance(value, tuple) else [value]) for word in _pair(f.name, one)]
+    return said
 
 
 def _settings(part: Part, among: Sequence[Part], taken: set[str], sources: Sources) -> Iterator[str]:

@@ -5,24 +5,43 @@ from __future__ import annotations
 import copy
 import itertools
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
+from torch import nn
 
+from splitbench.core import device
 from splitbench.core.attack import ActiveAttack, Attack, OnlineAttack
-from splitbench.core.data import as_input
 from splitbench.core.errors import CellError
+from splitbench.core.layout import by_rank
+from splitbench.core.message import About, Message
+from splitbench.core.party import Party, client
 from splitbench.core.progress import Budget, limited
 from splitbench.core.randomness import derive, generator, seeded
 from splitbench.core.threat import ThreatModel
 from splitbench.core.view import Auxiliary, Query, Recovered, View
-from splitbench.core.wire import Message, Wire
+from splitbench.core.wire import Wire
 from splitbench.plan import components
 from splitbench.plan.cells import Cell, RunSpec
-from splitbench.runner.prepare import Prepared, prepare, template
-from splitbench.runner.train import Trained, smash, train
+from splitbench.runner.inference import smash
+from splitbench.runner.prepare import Prepared, given, prepare, template
+from splitbench.runner.targets import Observed, labels_of, observe, wanted_kind
+from splitbench.runner.train import Trained, train
+
+
+@dataclass(frozen=True)
+class Mounted:
+    """What an attack recovered, of what, and the run it attended."""
+
+    recovered: Recovered
+    about: About  # the samples its targets are about
+    trained: Trained
+
+
+class RefusedError(CellError):
+    """An attack that cannot be mounted, as its targets show."""
 
 
 def refusal(cell: Cell, prepared: Prepared) -> str | None:
@@ -30,16 +49,30 @@ def refusal(cell: Cell, prepared: Prepared) -> str | None:
     assert cell.attack is not None
     assert cell.threat is not None
     attack: Attack = components.build(cell.attack)
-    if len(prepared.models[0].stages) == 1:
+    if len(prepared.owners) == 1:
         return f"nothing crosses the wire in the topology '{cell.run.topology.name}'"
-    if attack.modality not in (None, prepared.data.modality):
-        return f"{cell.attack.name} recovers {attack.modality}, {cell.run.data.name} is {prepared.data.modality}"
+    works_on = (attack.modality,) if isinstance(attack.modality, str) else attack.modality
+    if works_on is not None and prepared.data.modality not in works_on:
+        return f"{cell.attack.name} works on {' and '.join(works_on)}, {cell.run.data.name} is {prepared.data.modality}"
+    if Party.named(cell.threat.party) not in prepared.members:
+        there = ", ".join(map(str, prepared.members))
+        return f"there is no {cell.threat.party} in this run; there is {there}"
+    public = cell.run.auxiliary if cell.run.auxiliary_digest != cell.run.data_digest else None
+    if public is not None and attack.uses_public_labels:
+        return (
+            f"{cell.attack.name} uses the labels of auxiliary samples, and those of {public.name} mean something else "
+            f"than those of {cell.run.data.name}"
+        )
+    if attack.goal == "membership" and attack.aims == "training":
+        return f"{cell.attack.name} aims at messages of the training, which are all about members: there is no telling"
+    if attack.goal == "membership" and not cell.run.samples.candidates:
+        return "needs candidates=1 but the run set none aside; train it with --candidates (samples: {candidates: 200})"
     return attack.lacks(cell.threat)
 
 
 def mount(
     cell: Cell, trained: Trained, *, restart: int = 0, asked: Trained | None = None, budget: Budget | None = None
-) -> tuple[Recovered, Trained]:
+) -> Mounted:
     """Run the attack. An online attack attends a replay of the training, whose networks are returned.
 
     `asked` is the run whose client answers queries, if that is not the one attacked.
@@ -51,123 +84,216 @@ def mount(
     noise = generator(cell.run.seed, *purpose)
     if isinstance(attack, OnlineAttack):
         trained = replay(attack, cell, noise)
+    observed = observed_by(attack, trained, cell.threat)
+    if attack.needs.labels and observed.labels is None:
+        raise RefusedError(
+            f"{cell.attack.name} needs the label of each target, and a target here is about several samples"
+        )
     with (
-        view_of(trained, cell.threat, asked=asked, restart=restart) as view,
+        view_of(trained, cell.threat, attack.goal, observed, asked=asked, restart=restart) as view,
         seeded(cell.run.seed, *purpose),
         limited(budget),
     ):
         recovered = attack.run(view, noise)
-    _check(recovered, view, cell.attack.name)
-    return recovered, trained
+    _check(recovered, view, attack, cell.attack.name)
+    return Mounted(recovered, observed.about, trained)
+
+
+def observed_by(attack: Attack, trained: Trained, threat: ThreatModel) -> Observed:
+    """The messages that the attack is to make something of."""
+    prepared, party = trained.prepared, Party.named(threat.party)
+    if attack.aims == "training":
+        return _from_training(prepared, party)
+    samples, rows = prepared.evaluation, prepared.allocation.evaluation
+    if attack.goal == "membership":
+        samples, _ = prepared.candidates
+        rows = torch.arange(len(samples))
+    return observe(prepared, party, samples.x, samples.y, rows, threat.rounds)
+
+
+def _from_training(prepared: Prepared, party: Party) -> Observed:
+    """The last messages of the training that reached the party, as many samples as are evaluated."""
+    count, kind = len(prepared.allocation.evaluation), wanted_kind(party)
+    _, heard = _overheard(prepared.spec, count, party)
+    kept = [m for m in heard if m.kind == kind and m.cut == 0]
+    if not kept:
+        raise CellError(f"nothing of the kind '{kind}' reached the {party} in the training")
+    about = About.cat([m.about for m in kept if m.about is not None])
+    targets = torch.cat([m.tensor for m in kept])
+    last = slice(-count, None)
+    train = prepared.data.train
+    labels = labels_of(about[last], torch.arange(len(train)), train.y)
+    return Observed(targets[last][None], about[last], (tuple(m.seen() for m in heard),), labels)
 
 
 def replay(attack: OnlineAttack, cell: Cell, noise: torch.Generator) -> Trained:
-    """The training again from its seed, with the attack listening. Its own draws move nothing of the run's."""
+    """The training again from its seed, with the attack listening. Its own draws change nothing of the run's."""
     assert cell.threat is not None
+    party = Party.named(cell.threat.party)
     if attack.recalls is not None and not isinstance(attack, ActiveAttack):  # who tampers has to be there
-        trained, last = _overheard(cell.run, attack.recalls)
-        with view_of(trained, cell.threat, live=True) as view, seeded(cell.run.seed, "attend"):
+        trained, last = _overheard(cell.run, attack.recalls, party)
+        with view_of(trained, cell.threat, attack.goal, None, live=True) as view, seeded(cell.run.seed, "attend"):
             attack.begin(view, noise)
         for message in last:
-            attack.hear(message)
+            attack.hear(message.seen())
         return trained
     prepared = prepare(cell.run)
-    with view_of(Trained(prepared, Wire(prepared.defense), ()), cell.threat, live=True) as view:
+    with view_of(Trained(prepared, Wire(), ()), cell.threat, attack.goal, None, live=True) as view:
         with seeded(cell.run.seed, "attend"):
             attack.begin(view, noise)
 
         def listen(message: Message) -> None:
-            if "server" in (message.sender.role, message.receiver.role):
+            if party in (message.sender, message.receiver):
                 with torch.random.fork_rng(devices=[]), torch.enable_grad():
-                    attack.hear(replace(message, tensor=message.tensor.clone(), samples=None))
+                    attack.hear(message.seen().carrying(message.tensor.clone()))
 
         def tamper(message: Message) -> Message:
             assert isinstance(attack, ActiveAttack)
             with torch.random.fork_rng(devices=[]), torch.enable_grad():
-                return attack.tamper(replace(message, samples=None))
+                return replace(attack.tamper(message.seen()), about=message.about)
 
         active = isinstance(attack, ActiveAttack) and cell.threat.tampers
-        return train(prepared, [listen], tamper if active else None)
+        return train(prepared, [listen], tamper if active else None, party)
 
 
 _RECENT = 2  # replays whose last messages are kept, a hundred megabytes each: a recipe often goes between two runs
-_heard: dict[tuple[str, int], tuple[Trained, list[Message]]] = {}
+_heard: dict[tuple[str, int, Party], tuple[Trained, list[Message]]] = {}
 
 
-def _overheard(run: RunSpec, samples: int) -> tuple[Trained, list[Message]]:
-    """The run replayed, and what the attacked client sent from its last `samples` on. Attacks on the same run, and
-    their restarts, listen to one replay: they change nothing, so they would all hear the same."""
-    if (run.key, samples) not in _heard:
+def _overheard(run: RunSpec, samples: int, party: Party) -> tuple[Trained, list[Message]]:
+    """The run replayed, and what reached the party from its last `samples` on: of the first client, if it has several.
+
+    Attacks on the same run, and their restarts, listen to one replay: they change nothing, so they would all hear the
+    same.
+    """
+    known = run.key, samples, party
+    if known not in _heard:
         kept: deque[Message] = deque()
-        sent = 0
+        sent, kind = 0, wanted_kind(party)
+
+        def size(message: Message) -> int:
+            return len(message.tensor) if message.kind == kind and message.cut == 0 else 0
 
         def listen(message: Message) -> None:
             nonlocal sent
-            if message.receiver.role != "server" or message.sender.index != 0:
+            first = message.sender.index == 0 or party.role == "client"
+            if message.receiver != party or not first or message.kind == "weights":
                 return
-            kept.append(replace(message, tensor=message.tensor.detach().clone(), samples=None))
-            sent += _samples(message)
-            while sent - _samples(kept[0]) >= samples:
-                sent -= _samples(kept.popleft())
+            kept.append(message.carrying(message.tensor.detach().clone()))
+            sent += size(message)
+            while sent - size(kept[0]) >= samples:
+                sent -= size(kept.popleft())
 
         trained = train(prepare(run), [listen])
         if len(_heard) == _RECENT:
             _heard.pop(next(iter(_heard)))
-        _heard[run.key, samples] = trained, list(kept)
-    return _heard[run.key, samples]
-
-
-def _samples(message: Message) -> int:
-    return len(message.tensor) if message.kind == "smashed" else 0
+        _heard[known] = trained, list(kept)
+    return _heard[known]
 
 
 @contextmanager
 def view_of(
-    trained: Trained, threat: ThreatModel, live: bool = False, asked: Trained | None = None, restart: int = 0
+    trained: Trained,
+    threat: ThreatModel,
+    goal: str,
+    observed: Observed | None,
+    live: bool = False,
+    asked: Trained | None = None,
+    restart: int = 0,
 ) -> Iterator[View]:
-    """The adversary's view of a run; `live` shows the server's own layers as they change, for an online attack."""
+    """The adversary's view of a run; `live` shows the party's own layers as they change, for an online attack."""
     prepared, spec = trained.prepared, trained.prepared.spec
-    victim = prepared.models[0]
-    targets, public = prepared.evaluation, prepared.auxiliary
-    server = victim.owned_by("server")
+    party = Party.named(threat.party)
+    victim = prepared.members[party if party.role == "client" else client(0)]
+    own = prepared.members[party].stages
+    public = prepared.auxiliary
 
     def answer(x: torch.Tensor) -> torch.Tensor:
         source = (asked or trained).prepared
-        return smash(source.models[0], x, source.defense, queries)
+        return torch.stack([smash(source, x, queries) for _ in range(threat.rounds)])
 
     queries = generator(spec.seed, "queries")
     built = itertools.count()  # every template is initialised anew
-    # At the start of a replay there is nothing to recover yet: the targets are sent when training is over.
-    x = as_input(targets.x)
-    draws = generator(spec.seed, "targets")
-    sent = [smash(victim, x if not live else x[:0], prepared.defense, draws) for _ in range(threat.rounds)]
+    if observed is None:  # at the start of a replay nothing was sent yet
+        shape = prepared.layout.shape if prepared.layout is not None else ()
+        targets = torch.zeros(threat.rounds, 0, *shape, device=device.current())
+    else:
+        targets = observed.targets
     granted = slice(0, threat.auxiliary)
-    imagined = prepared.defense.known(threat.knowledge, sent[0])
-    with Query.open(answer, threat.queries) as query:
+    labels = observed.labels if threat.labels and goal != "labels" and observed is not None else None
+    layout = prepared.layout
+    if layout is not None and tuple(targets.shape[2:]) != layout.shape:
+        layout = by_rank(targets.shape[2:])
+    candidates = prepared.candidates[0] if goal == "membership" and spec.samples.candidates else None
+
+    def fresh() -> nn.Module:
+        seed = derive(spec.seed, "adversary", *([restart] if restart else []), next(built))
+        return template(spec, seed, threat.knowledge)
+
+    with Query.open(answer, threat.queries) as query, _Template.open(fresh) as known:
         yield View(
             threat=threat,
-            targets=sent[0] if len(sent) == 1 else imagined.merge(torch.stack(sent)),
+            targets=targets,
             shape=prepared.data.shape,
             classes=prepared.data.classes,
-            stages=server if live else [copy.deepcopy(stage).requires_grad_(False).eval() for stage in server],
-            labels=targets.y.clone() if threat.labels and not live else None,
-            template=(
-                lambda: template(spec, derive(spec.seed, "adversary", *([restart] if restart else []), next(built)))
-            )
-            if threat.architecture
-            else None,
-            auxiliary=Auxiliary(as_input(public.x[granted]), public.y[granted]) if threat.auxiliary else None,
+            stages=own if live else [copy.deepcopy(stage).requires_grad_(False).eval() for stage in own],
+            modality=prepared.data.modality,
+            fields=prepared.data.fields,
+            layout=layout,
+            messages=[[m.seen() for m in round_] for round_ in observed.messages] if observed is not None else (),
+            labels=labels,
+            template=known if threat.architecture else None,
+            auxiliary=_public(public.x[granted], public.y[granted]) if threat.auxiliary else None,
+            candidates=_public(candidates.x, candidates.y) if candidates is not None and not live else None,
             query=query if threat.queries else None,
-            defense=imagined,
-            heard=[replace(m, samples=None) for m in trained.wire.transcript] if threat.transcript else (),
+            imagined=victim.defense.imagined(threat.knowledge, targets[0]),
+            heard=_heard_by(party, trained.wire.transcript) if threat.transcript else (),
         )
 
 
-def _check(recovered: Recovered, view: View, name: str) -> None:
+def _heard_by(party: Party, transcript: Sequence[Message]) -> list[Message]:
+    """What others said to each other, weights between clients for example, a party did not hear."""
+    return [m.seen() for m in transcript if party in (m.sender, m.receiver)]
+
+
+_numbers = itertools.count()
+_templates: dict[int, Callable[[], nn.Module]] = {}
+
+
+@dataclass(frozen=True)
+class _Template:
+    """The client's layers, built anew on each call. A view holds a number: what builds them knows the run's secrets."""
+
+    number: int
+
+    @classmethod
+    @contextmanager
+    def open(cls, build: Callable[[], nn.Module]) -> Iterator[_Template]:
+        number = next(_numbers)
+        _templates[number] = build
+        try:
+            yield cls(number)
+        finally:
+            del _templates[number]
+
+    def __call__(self) -> nn.Module:
+        return _templates[self.number]()
+
+
+def _public(x: torch.Tensor, y: torch.Tensor) -> Auxiliary:
+    # Copies: a slice would lead back to samples that were not granted.
+    return Auxiliary(given(x).contiguous().clone(), y.to(device.current()).clone())
+
+
+def _check(recovered: Recovered, view: View, attack: Attack, name: str) -> None:
     """An attack that returns nonsense has failed; it must not become a score."""
-    if recovered.inputs is not None:
-        wanted = (len(view.targets), *view.shape)
-        if tuple(recovered.inputs.shape) != wanted:
-            raise CellError(f"{name} returned inputs of shape {tuple(recovered.inputs.shape)}, expected {wanted}")
-        if not bool(torch.isfinite(recovered.inputs).all()):
-            raise CellError(f"{name} returned inputs that are not finite")
+    guess = getattr(recovered, attack.goal, None)
+    if guess is None:
+        raise CellError(f"{name} declares the goal '{attack.goal}' and returned none")
+    if len(guess) != len(view):
+        raise CellError(f"{name} returned {len(guess)} guesses for {len(view)} targets")
+    if attack.goal == "inputs" and tuple(guess.shape[1:]) != tuple(view.shape):
+        wanted = (len(view), *view.shape)
+        raise CellError(f"{name} returned inputs of shape {tuple(guess.shape)}, expected {wanted}")
+    if guess.is_floating_point() and not bool(torch.isfinite(guess).all()):
+        raise CellError(f"{name} returned {attack.goal} that are not finite")

@@ -11,17 +11,20 @@ from typing import Any
 
 from splitbench.core import registry
 from splitbench.core.attack import Attack
+from splitbench.core.device import using
 from splitbench.core.errors import Mistake, SplitbenchError
+from splitbench.core.goal import GOALS
 from splitbench.plan import components, recipes
-from splitbench.plan.cells import Cell
+from splitbench.plan.cells import Cell, RunSpec
 from splitbench.plan.document import Document
+from splitbench.plan.feasible import load_data
 from splitbench.plan.recipe import Recipe, grant
 from splitbench.plan.schema import BLOCKS, check_block
 from splitbench.runner import runfolder
 from splitbench.runner.execute import Finished, perform
 from splitbench.runner.execute import run as run_cells
-from splitbench.runner.verdict import Certificate
-from splitbench.store.outcome import Outcome
+from splitbench.runner.verdict import Verdict
+from splitbench.store.outcome import Outcome, Score
 from splitbench.store.store import Store
 
 Spec = str | Mapping[str, Any]  # "gaussian", or {"gaussian": {"sigma": 0.1}}
@@ -46,18 +49,24 @@ class Plan:
 
 
 def train(
-    defense: Spec | Sequence[Spec] = "none", *, store: Path | str | None = None, seed: int = 0, **recipe: Any
+    defense: Spec | Sequence[Spec] = "none",
+    *,
+    store: Path | str | None = None,
+    seed: int = 0,
+    device: str = "",
+    **recipe: Any,
 ) -> Outcome:
     """Train a split network under a defense and store it as a run.
 
-    `recipe` holds any key of a recipe: `data`, `model`, `cut`, `topology`, `clients`, `training`, `samples`, ...
+    `recipe` holds any key of a recipe: `data`, `model`, `cut`, `topology`, `clients`, `training`, `samples`, `bar`, ...
     Returns the outcome, whose `run` is the run's id.
     """
     several = [defense] if isinstance(defense, str | Mapping) else list(defense)
     document = {**recipe, "defenses": [several], "seeds": [seed], "attacks": []}
-    cell = planned(document, recipe.get("scale", "desk")).cells[0]
     place = Store(store)
-    [finished] = run_cells([cell], place)
+    with using(device):
+        cell = planned(document, recipe.get("scale", "desk")).cells[-1]
+        [finished] = run_cells([cell], place)
     if finished.outcome.status == "done":
         place.mark_latest(cell.key)
     return finished.outcome
@@ -72,31 +81,32 @@ def attack(
     restarts: int = 1,
     double: bool = False,
     early: Callable[[Outcome], None] = lambda _: None,
+    device: str = "",
     **threat: Any,
 ) -> Outcome:
     """Attack a stored run and score what was recovered. `threat` overrides fields of the threat model.
 
     The undefended twin of the run is trained and attacked too, once, so that the attack is known to work.
     `budget` limits the attack: 500 are iterations, "2m" are minutes. `restarts` tries it from several draws and
-    counts the best guess of each image. `double` gives it twice its iterations. `early` is shown the outcome before
+    counts the best guess of each sample. `double` gives it twice its iterations. `early` is shown the outcome before
     the twin's turn comes, if that has still to be trained or attacked.
     """
     place = Store(store)
-    cell = attack_cell(name, place.find_run(run), place, threat)
-    cell = efforts(cell, budget, restarts, 2 if double else 1)
-    assert cell.attack is not None
-    assert cell.threat is not None
-    # What cannot be mounted needs nothing to be read beside.
-    built: Attack = components.build(cell.attack)
-    reference = certificate_cells(cell) if built.lacks(cell.threat) is None else []
-    if built.asks == "twin":
-        return run_cells([*reference, cell], place)[-1].outcome
-    outcome = run_cells([cell], place)[0].outcome
-    if outcome.status == "done":
-        if cell.run.defenses and place.get(cell.twin.key) is None:
-            early(outcome)
-        run_cells(reference, place)
-    return outcome
+    with using(device):
+        cell = efforts(attack_cell(name, run, place, threat), budget, restarts, 2 if double else 1)
+        assert cell.attack is not None
+        assert cell.threat is not None
+        # What cannot be mounted needs nothing to be read beside.
+        built: Attack = components.build(cell.attack)
+        reference = reference_cells(cell) if built.lacks(cell.threat) is None else []
+        if built.asks == "twin":
+            return run_cells([*reference, cell], place)[-1].outcome
+        outcome = run_cells([cell], place)[0].outcome
+        if outcome.status == "done":
+            if cell.run.defenses and place.get(cell.twin.key) is None:
+                early(outcome)
+            run_cells(reference, place)
+        return outcome
 
 
 def efforts(cell: Cell, budget: int | str | None, restarts: int, times: int = 1) -> Cell:
@@ -125,47 +135,93 @@ def efforts(cell: Cell, budget: int | str | None, restarts: int, times: int = 1)
     return replace(cell, attack=replace(cell.attack, settings=settings), restarts=restarts, minutes=minutes)
 
 
-def certificate_cells(cell: Cell) -> list[Cell]:
-    """What an attacked number is to be read beside: the mean image, and the attack where nothing defends."""
+def reference_cells(cell: Cell) -> list[Cell]:
+    """What an attacked number is to be read beside: the attack where nothing defends, and a guess that looks at
+    nothing."""
+    return [*([Cell(cell.run).twin, cell.twin] if cell.run.defenses else []), *_floor(cell)]
+
+
+def _floor(cell: Cell) -> list[Cell]:
+    """The floor of the attack's goal, if it can be mounted on these data by this adversary."""
+    assert cell.attack is not None
     assert cell.threat is not None
-    part, _ = components.resolve("attacks", "mean_image", "attack")
-    floor = [Cell(cell.run, part, cell.threat)] if part and cell.threat.auxiliary else []
-    return [*([Cell(cell.run).twin, cell.twin] if cell.run.defenses else []), *floor]
+    goal = GOALS[components.build(cell.attack).goal]
+    name = goal.floor(load_data(cell.run.data).modality)
+    part, _ = components.resolve("attacks", name, "attack") if name else (None, [])
+    if part is None or components.build(part).lacks(cell.threat) is not None:
+        return []
+    return [Cell(cell.run, part, cell.threat)]
 
 
-def certificate(outcome: Outcome, *, store: Path | str | None = None, metric: str = "ssim") -> Certificate:
-    place = Store(store)
-    cell = Cell.from_document(dict(outcome.cell))
-    floors = [c for c in certificate_cells(cell) if c.attack is not None and c.attack.name == "mean_image"]
+def verdict(outcome: Outcome, *, store: Path | str | None = None) -> Verdict:
+    """An attacked number beside the undefended one and a blind guess, in the metric that ranks attacks of its goal."""
+    place, metric, bars = Store(store), outcome.ranking, dict(outcome.bars)
+
+    def score(row: Outcome | None, metric: str = metric) -> Score | None:
+        return row.score(metric) if row is not None and row.status == "done" else None
 
     def value(row: Outcome | None) -> float | None:
-        score = row.score(metric) if row is not None and row.status == "done" else None
-        return score.value if score is not None else None
+        return found.value if (found := score(row)) is not None else None
 
-    floor = value(place.get(floors[0].key)) if floors else None
-    return Certificate(value(outcome), value(place.get(outcome.twin)), floor, outcome.bar)
+    twin, own = place.get(outcome.twin), score(outcome)
+    floors = [value(place.get(cell.key)) for cell in _floor(Cell.from_document(dict(outcome.cell)))]
+    floor = floors[0] if floors else None
+    reached = [(score(twin, name), bar) for name, bar in bars.items() if name != metric]
+    return Verdict(
+        value(outcome),
+        value(twin),
+        floor if floor is not None or outcome.aim is None else outcome.aim.blind or None,
+        bars.get(metric, 0.0),
+        metric,
+        own.leaks_when if own is not None else "high",
+        all(there is not None and there.sign * there.value >= there.sign * bar for there, bar in reached),
+    )
 
 
 def attack_cell(name: Spec, run: str, store: Store, threat: Mapping[str, Any]) -> Cell:
-    spec = runfolder.read_spec(store.run_folder(run))
+    """An attack on a stored run. Every mistake at once: in its name, in the threat model, and in the run."""
     part, mistakes = components.resolve("attacks", name, "attack")
     mistakes = [*mistakes, *check_block(BLOCKS["threat"], threat, "threat")]
-    if part is None or mistakes:
+    spec = None
+    try:
+        spec = runfolder.read_spec(store.run_folder(store.find_run(run)))
+    except SplitbenchError as error:
+        mistakes += [replace(mistake, where=mistake.where or "run") for mistake in error.mistakes]
+    if part is None or spec is None or mistakes:
         raise SplitbenchError(mistakes)
     return Cell(spec, part, grant(threat, spec))
 
 
-def evaluate(*, run: str = "latest", store: Path | str | None = None, done: Watch = _nothing) -> list[Outcome]:
-    """Utility, every privacy metric of every attack on the run, and the attackers that look at nothing."""
+def evaluate(
+    *, run: str = "latest", store: Path | str | None = None, done: Watch = _nothing, device: str = ""
+) -> list[Outcome]:
+    """Utility, every privacy metric of every attack on the run, and the blind guesses of every goal attacked."""
     place = Store(store)
     key = place.find_run(run)
     spec = runfolder.read_spec(place.run_folder(key))
-    floors = [name for name in registry.names("attacks") if registry.declared("attacks", name, "role") == "floor"]
     mounted = [o for o in place.outcomes()[0] if o.run == key and o.kind == "attack" and o.role != "floor"]
-    cells = [Cell(spec), *(attack_cell(name, key, place, {}) for name in floors)]
-    finished = run_cells(cells, place, done=done)
-    further = [perform(Cell.from_document(dict(outcome.cell)), place) for outcome in mounted]
+    with using(device):
+        cells = [Cell(spec), *_blind(spec, mounted)]
+        finished = run_cells(cells, place, done=done)
+        further = [perform(Cell.from_document(dict(outcome.cell)), place) for outcome in mounted]
     return [f.outcome for f in [*finished, *further]]
+
+
+def _blind(spec: RunSpec, mounted: Sequence[Outcome]) -> list[Cell]:
+    """Every floor of each goal that was attacked, for each party that attacked; of the inputs, if nothing was."""
+    attacked = dict.fromkeys((o.goal, o.party) for o in mounted) or {("inputs", "server"): None}
+    names = [name for name in registry.names("attacks") if registry.declared("attacks", name, "role") == "floor"]
+    cells, modality = [], load_data(spec.data).modality
+    for goal, party in attacked:
+        threat = grant({"party": party}, spec)
+        for name in names:
+            part, _ = components.resolve("attacks", name, "attack")
+            if part is None:
+                continue
+            floor: Attack = components.build(part)
+            if floor.goal == goal and floor.works_on(modality):
+                cells.append(Cell(spec, part, threat))
+    return cells
 
 
 def planned(document: Mapping[str, Any], scale: str, source: str = "") -> Recipe:
@@ -197,13 +253,19 @@ def check(recipe: str | Path, *, scale: str = "desk", store: Path | str | None =
 
 
 def run(
-    recipe: str | Path | Plan, *, scale: str = "desk", store: Path | str | None = None, done: Watch = _nothing
+    recipe: str | Path | Plan,
+    *,
+    scale: str = "desk",
+    store: Path | str | None = None,
+    done: Watch = _nothing,
+    device: str = "",
 ) -> list[Outcome]:
     """All cells of a recipe, or of one that was checked: train, attack, score. What the store has is not done again."""
     found = (recipe if isinstance(recipe, Plan) else check(recipe, scale=scale, store=store)).recipe
-    place = Store(store).open_for_writing()
-    place.put_plan(found.name, found.scale, found.plan())
-    finished = run_cells(found.cells, place, found.metrics, done)
+    with using(device):
+        place = Store(store).open_for_writing()
+        place.put_plan(found.name, found.scale, found.plan())
+        finished = run_cells(found.cells, place, found.metrics, done)
     return [f.outcome for f in finished]
 
 

@@ -10,20 +10,33 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from splitbench.core.attack import Attack
+from splitbench.core import device
+from splitbench.core.attack import ActiveAttack, Attack
 from splitbench.core.component import Part
-from splitbench.core.data import as_input
 from splitbench.core.defense import Turn
 from splitbench.core.errors import CellError, SplitbenchError
+from splitbench.core.message import About
+from splitbench.core.metric import Truth
+from splitbench.core.party import client
 from splitbench.core.progress import Budget, watching
-from splitbench.core.randomness import generator
+from splitbench.core.randomness import Streams
 from splitbench.plan import components
 from splitbench.plan.cells import Cell
+from splitbench.plan.feasible import load_data
 from splitbench.runner import runfolder
-from splitbench.runner.adversary import mount, refusal
+from splitbench.runner.adversary import RefusedError, mount, refusal
 from splitbench.runner.cost import edge_macs
 from splitbench.runner.prepare import Prepared, prepare
-from splitbench.runner.score import best_of, every_metric, leakage, utility
+from splitbench.runner.score import (
+    best_of,
+    chance,
+    every_metric,
+    leakage,
+    ranking,
+    truth_like,
+    truth_of,
+    utility,
+)
 from splitbench.runner.train import Trained, train
 from splitbench.store.outcome import Outcome, Score, Status
 from splitbench.store.store import Store
@@ -70,24 +83,31 @@ def run(
 def perform(cell: Cell, store: Store, metrics: Sequence[Part] = ()) -> Finished:
     """One cell: taken from the store if it is done, else run and stored."""
     stored = store.get(cell.key)
-    if stored is not None and stored.status == "done" and _whole(cell, store):
-        return Finished(cell, _with_metrics(stored, store, metrics), reused=True)
-    begun = time.perf_counter()
+    if stored is not None and stored.status == "done" and _holds(stored, store):
+        scored = _with_metrics(stored, store, metrics)
+        if scored is not None:
+            return Finished(cell, scored, reused=True)
+    begun, worked = time.perf_counter(), time.process_time()
     try:
         outcome = _train(cell, store, metrics) if cell.attack is None else _attack(cell, store, metrics)
     except (CellError, SplitbenchError) as error:
-        outcome = _outcome(cell, "failed", str(error))
+        outcome = _outcome(cell, "failed", str(error), store)
     except Exception as error:  # a component's bug: the row says so, the log has the traceback, the rest goes on
         log.exception("%s failed", cell)
-        outcome = _outcome(cell, "failed", f"{type(error).__name__}: {error}")
-    outcome = replace(outcome, costs={**outcome.costs, "seconds": time.perf_counter() - begun})
+        outcome = _outcome(cell, "failed", f"{type(error).__name__}: {error}", store)
+    taken = {"seconds": time.perf_counter() - begun, "cpu_seconds": time.process_time() - worked}
+    outcome = replace(outcome, costs={**outcome.costs, **taken})
     store.put(outcome)
     return Finished(cell, outcome, reused=False)
 
 
-def _whole(cell: Cell, store: Store) -> bool:
-    """A row whose run folder was deleted by hand cannot be attacked or scored again: run it again."""
-    return (store.run_folder(cell.run.key) / "weights.safetensors").is_file()
+def _holds(stored: Outcome, store: Store) -> bool:
+    """Whether a row is still about what the store has: a training about the weights in its folder, which may have been
+    deleted or damaged, an attack about the weights of which the training's row speaks."""
+    if stored.kind == "train":
+        return stored.weights == runfolder.weights_digest(store.run_folder(stored.run))
+    trained = store.get(stored.run)
+    return trained is None or trained.status != "done" or stored.weights == trained.weights
 
 
 def _train(cell: Cell, store: Store, metrics: Sequence[Part]) -> Outcome:
@@ -97,59 +117,85 @@ def _train(cell: Cell, store: Store, metrics: Sequence[Part]) -> Outcome:
     runfolder.save(store, trained)
     wire, model = trained.wire, prepared.models[0]
     costs = {
-        "bytes_up": float(wire.bytes(sender="client")),
-        "bytes_down": float(wire.bytes(sender="server")),
+        "bytes_up": float(wire.up),
+        "bytes_down": float(wire.down),
         "client_parameters": float(model.parameters("client")),
         "server_parameters": float(model.parameters("server")),
         "edge_macs": float(edge_macs(prepared)),
         "loss": trained.losses[-1],
-        **prepared.defense.spent(_turns(prepared)),
+        "chance": chance(prepared),
+        **spent(prepared),
     }
-    return _outcome(cell, "done", "", prepared, scores, costs)
+    return _outcome(cell, "done", "", store, prepared, scores, costs)
+
+
+def spent(prepared: Prepared) -> dict[str, float]:
+    """What the defense says the training has cost in privacy, for the clients that it protects."""
+    spec = prepared.spec
+    protected = spec.clients if spec.protected is None else spec.protected
+    turns = [turn for turn in _turns(prepared) if turn.client < protected]
+    return prepared.members[client(0)].defense.spent(turns) if turns else {}
 
 
 def _turns(prepared: Prepared) -> list[Turn]:
     """The training's batches again, from its seed, as far as an accountant of privacy wants to know them."""
-    spec, sizes = prepared.spec, [len(rows) for rows in prepared.clients]
-    order = generator(spec.seed, "order")
-    alike: Counter[tuple[int, int, int]] = Counter()
-    for _ in range(spec.training.epochs):
-        for step in prepared.topology.steps(sizes, spec.training.batch, order):
-            alike.update((i, len(rows), int(rows.bincount().max())) for i, rows in step)
-    return [Turn(i, min(1.0, size / sizes[i]), repeats, steps) for (i, size, repeats), steps in alike.items()]
+    plan, alike = prepared.plan, Counter[tuple[int, int, int]]()
+    for party in plan.clients:
+        order, size = Streams(prepared.spec.seed, party).of("order"), plan.sizes[party.index]
+        for _ in range(plan.epochs):
+            batches = prepared.topology.rows(size, plan, order)
+            alike.update((party.index, len(rows), int(rows.bincount().max())) for rows in batches)
+    return [Turn(i, min(1.0, n / plan.sizes[i]), repeats, steps) for (i, n, repeats), steps in alike.items()]
 
 
 def _attack(cell: Cell, store: Store, metrics: Sequence[Part]) -> Outcome:
     trained = _trained(cell, store)
     if isinstance(trained, str):
-        return _outcome(cell, "skipped", trained)
+        return _outcome(cell, "skipped", trained, store)
     prepared = trained.prepared
     reason = refusal(cell, prepared)
     if reason is not None:
-        return _outcome(cell, "skipped", reason, prepared)
+        return _outcome(cell, "skipped", reason, store, prepared)
     assert cell.attack is not None
+    assert cell.threat is not None
     attack: Attack = components.build(cell.attack)
     asked = _trained(cell.twin, store) if attack.asks == "twin" else trained
     if isinstance(asked, str):
-        return _outcome(cell, "skipped", f"the undefended twin cannot be asked: {asked}", prepared)
+        return _outcome(cell, "skipped", f"the undefended twin cannot be asked: {asked}", store, prepared)
     looks: list[tuple[str, Tensor]] = []
     budget = Budget(cell.minutes / cell.restarts, attack.iterations) if cell.minutes is not None else None
-    with watching(lambda when, guess: looks.append((when, guess[: runfolder.SHOWN].clone()))):
-        tries = [mount(cell, trained, restart=i, asked=asked, budget=budget) for i in range(cell.restarts)]
-    attacked = tries[0][1]
-    guesses = best_of(prepared, [recovered for recovered, _ in tries], attack.readout)
-    scores = leakage(prepared, guesses, every_metric(metrics), attack.readout)
+    with watching(lambda when, guess: looks.append((when, guess[: runfolder.SHOWN].detach().cpu().clone()))):
+        try:
+            tries = [mount(cell, trained, restart=i, asked=asked, budget=budget) for i in range(cell.restarts)]
+        except RefusedError as refused:
+            return _outcome(cell, "skipped", str(refused), store, prepared)
+    goal, about, attacked = attack.goal, tries[0].about, tries[0].trained
+    truth, rows = truth_of(prepared, attack, about)
+    guesses = [getattr(one.recovered, goal) for one in tries]
+    guess = best_of(goal, guesses, about, truth, rows, ranking(prepared, goal), attack.readout)
+    scores = leakage(goal, guess, about, truth, rows, every_metric(metrics), attack.readout)
     costs: dict[str, float] = {"iterations": float(attack.iterations * cell.restarts)}
     if budget is not None:
         costs["stopped_early"] = float(budget.spent)
     if attacked is not trained:
-        same = _identical(attacked, trained)
-        costs["replay_identical"] = float(same)
-        if not same:
+        costs["replay_identical"] = float(_identical(attacked, trained))
+        if isinstance(attack, ActiveAttack) and cell.threat.tampers:
             # What an active attack did to the task, as the client would notice it.
             costs |= {f"{s.metric}_under_attack": s.value for s in utility(attacked.prepared, every_metric())}
-    runfolder.save_recovered(store, cell.run.key, cell.key, guesses, as_input(prepared.evaluation.x), looks)
-    return _outcome(cell, "done", "", prepared, scores, costs)
+    kept = {goal: guess, "truth.rows": rows, "about.samples": about.samples, "about.shares": about.shares}
+    kept |= {"about.places": about.places} if about.places is not None else {}
+    runfolder.save_recovered(store, cell.run.key, cell.key, kept, _originals(prepared, goal, truth, about, rows), looks)
+    # Values are in the order of the targets, or, where these are mixtures, in the order of the samples.
+    samples = tuple((rows if about.mixes else about.samples[:, 0]).tolist())
+    return _outcome(cell, "done", "", store, prepared, scores, costs, samples)
+
+
+def _originals(prepared: Prepared, goal: str, truth: Truth, about: About, rows: Tensor) -> Tensor | None:
+    """What a picture shows above the guesses."""
+    if goal != "inputs" or truth.modality != "image" or about.mixes:
+        return None
+    at = {int(row): i for i, row in enumerate(rows)}
+    return truth.values[[at[int(s)] for s in about.samples[: runfolder.SHOWN, 0]]]
 
 
 def _trained(cell: Cell, store: Store) -> Trained | str:
@@ -163,28 +209,46 @@ def _trained(cell: Cell, store: Store) -> Trained | str:
 
 
 def _identical(left: Trained, right: Trained) -> bool:
-    one, other = runfolder.state(left.prepared.models), runfolder.state(right.prepared.models)
+    one, other = runfolder.state(left.prepared), runfolder.state(right.prepared)
     return one.keys() == other.keys() and all(bool((one[name] == other[name]).all()) for name in one)
 
 
-def _with_metrics(stored: Outcome, store: Store, metrics: Sequence[Part]) -> Outcome:
-    """A stored outcome, scored with any metric that it was not scored with before."""
+def _with_metrics(stored: Outcome, store: Store, metrics: Sequence[Part]) -> Outcome | None:
+    """A stored outcome, scored with any metric that it was not scored with before; None if what to score is lost."""
     present = {(s.metric, s.version) for s in stored.scores}
     wanted = every_metric(metrics)
-    missing = [(part, metric) for part, metric in wanted if (part.name, str(part.version)) not in present]
-    about = "labels" if stored.kind == "train" else "inputs"
-    if not any(metric.about == about for _, metric in missing):
+    goal = "labels" if stored.kind == "train" else stored.goal
+    missing = [
+        (part, metric)
+        for part, metric in wanted
+        if (part.name, str(part.version)) not in present and metric.goal == goal
+    ]
+    if missing:
+        # Most of what is missing does not apply to such data, and no network has to be loaded to see that.
+        truth = truth_like(load_data(Cell.from_document(dict(stored.cell)).run.data), goal)
+        missing = [(part, metric) for part, metric in missing if metric.applies(truth) is None]
+    if not missing:
         return stored
-    trained = runfolder.load(store, stored.run)
+    if stored.weights != runfolder.weights_digest(store.run_folder(stored.run)):
+        return stored  # the run is damaged: nothing can be added, and nothing must be lost
+    if stored.kind == "attack" and not runfolder.recovered_file(store, stored.run, stored.key).is_file():
+        return None
+    prepared = runfolder.load(store, stored.run).prepared
     if stored.kind == "train":
-        further = utility(trained.prepared, missing)
+        further = utility(prepared, missing)
     else:
-        guesses = runfolder.load_recovered(store, stored.run, stored.key)
+        kept = runfolder.load_recovered(store, stored.run, stored.key)
+        owners = kept["about.samples"].new_zeros(kept["about.samples"].shape)
+        about = About(kept["about.samples"], owners, kept["about.shares"], kept.get("about.places"))
+        part = Cell.from_document(dict(stored.cell)).attack
+        assert part is not None
+        truth, rows = truth_of(prepared, components.build(part), about)
         ranked = next((s.readout for s in stored.scores if s.readout), "clamp")
-        further = leakage(trained.prepared, guesses, missing, ranked)
+        further = leakage(goal, kept[goal], about, truth, rows, missing, ranked)
+    if not further:
+        return stored  # what is missing does not apply here
     replaced = {s.metric for s in further}
-    kept = [s for s in stored.scores if s.metric not in replaced]
-    outcome = replace(stored, scores=(*kept, *further))
+    outcome = replace(stored, scores=(*(s for s in stored.scores if s.metric not in replaced), *further))
     store.put(outcome)
     return outcome
 
@@ -193,11 +257,14 @@ def _outcome(
     cell: Cell,
     status: Status,
     reason: str,
+    store: Store,
     prepared: Prepared | None = None,
     scores: Sequence[Score] = (),
     costs: dict[str, float] | None = None,
+    samples: tuple[int, ...] = (),
 ) -> Outcome:
     spec = cell.run
+    attack: Attack | None = components.build(cell.attack) if cell.attack else None
     return Outcome(
         key=cell.key,
         run=spec.key,
@@ -206,6 +273,7 @@ def _outcome(
         reason=reason,
         scale=spec.scale,
         dataset=spec.data.name,
+        modality=prepared.data.modality if prepared else load_data(spec.data).modality,
         model=spec.model.name,
         cut=spec.cut,
         topology=spec.topology.name,
@@ -215,17 +283,24 @@ def _outcome(
         seed=spec.seed,
         created=time.time(),
         cell=cell.document(),
-        twin=cell.twin.key if cell.attack else "",
-        bar=_bar(cell),
+        goal=attack.goal if attack else "",
+        party=cell.threat.party if cell.threat else "",
+        role=attack.role if attack else "",
+        device=str(device.current()),
+        twin=cell.twin.key,
+        bars=_bars(cell, attack, {score.metric for score in scores}),
         provenance=runfolder.provenance(prepared) if prepared else {},
         scores=tuple(scores),
         costs=costs or {},
-        samples=tuple(prepared.allocation.evaluation.tolist()) if prepared and cell.attack else (),
+        samples=samples,
+        weights=runfolder.weights_digest(store.run_folder(spec.key)),
     )
 
 
-def _bar(cell: Cell) -> float:
-    if cell.attack is None:
-        return 0.0
-    bars = components.build(cell.attack).bars
-    return float(bars.get(cell.run.data.name, bars.get("*", 0.0)))
+def _bars(cell: Cell, attack: Attack | None, scored: set[str]) -> tuple[tuple[str, float], ...]:
+    """What the undefended twin must reach for this row to say anything: of the attack, in the metrics that apply to
+    these data, or of the task."""
+    if attack is None:
+        return tuple(sorted(cell.bar.items()))
+    found = {metric: bars.get(cell.run.data.name, bars.get("*")) for metric, bars in attack.bars.items()}
+    return tuple((metric, float(bar)) for metric, bar in sorted(found.items()) if bar is not None and metric in scored)

@@ -1,7 +1,7 @@
 """A run or a table as one zip that somebody else can check: rows, resolved recipes, weights, transcripts, environment.
 
-Unpacked it is a store. `manifest.json` has the digest of every other file; whoever is told the digest of the manifest
-by another way than the zip can tell that nothing was changed at all.
+Unpacked it is a store. `manifest.json` has the digest of every other file; with the digest of the manifest, sent by
+another way than the zip, a receiver can verify that nothing was changed at all.
 """
 
 from __future__ import annotations

@@ -22,20 +22,28 @@ import pyarrow as pa
 from splitbench.store.outcome import SCHEMA, SCHEMA_VERSION, Outcome, Score
 
 FEW = 64  # files that are read as fast as an index is opened
-VERSION = b"1." + str(SCHEMA_VERSION).encode()
+VERSION = b"2." + str(SCHEMA_VERSION).encode()
 Failed = tuple[Path, str]
 
-_HEADS = ("metric", "version", "readout", "value", "n", "count")
-_PLAIN = [f for f in SCHEMA if f.name not in ("schema", "metrics", "samples", "costs")]
+_HEADS = {
+    **dict.fromkeys(("metric", "version", "readout", "against", "leaks_when"), pa.string()),
+    **dict.fromkeys(("value", "tolerance"), pa.float64()),
+    "n": pa.int64(),
+    "utility": pa.bool_(),
+    "count": pa.int64(),  # of its values
+    "own": pa.int64(),  # of the samples that it alone is about
+}
+_PLAIN = [f for f in SCHEMA if f.name not in ("schema", "metrics", "samples", "costs", "bars")]
 _INDEX = pa.schema(
     [
         *(pa.field(name, kind) for name, kind in (("file", pa.string()), ("size", pa.int64()), ("time", pa.int64()),
                                                   ("inode", pa.uint64()))),
         *_PLAIN,
         pa.field("costs", pa.string()),
-        *(pa.field(name, pa.list_(kind)) for name, kind in zip(_HEADS, (
-            pa.string(), pa.string(), pa.string(), pa.float64(), pa.int64(), pa.int64()), strict=True)),
+        pa.field("bars", pa.string()),
+        *(pa.field(name, pa.list_(kind)) for name, kind in _HEADS.items()),
         pa.field("values", pa.list_(pa.float64())),  # of all scores, one after the other
+        pa.field("owned", pa.list_(pa.int64())),
         pa.field("images", pa.list_(pa.int64())),
     ],
     metadata={b"splitbench": VERSION},
@@ -65,7 +73,7 @@ _MEMORY: ContextVar[dict[Path, _Read] | None] = ContextVar("memory", default=Non
 
 @contextmanager
 def remembering() -> Iterator[None]:
-    """For who asks many questions of one store: what was read is kept while no file of it changes."""
+    """For many questions to one store: what was read is kept while no file of it changes."""
     token = _MEMORY.set({})
     try:
         yield
@@ -159,9 +167,13 @@ def _table(outcomes: Sequence[Outcome], files: Sequence[tuple[str, int, int, int
             value = getattr(outcome, field.name)
             columns[field.name].append(json.dumps(dict(value)) if field.name in ("cell", "provenance") else value)
         columns["costs"].append(json.dumps(dict(outcome.costs)))
-        for name in _HEADS[:-1]:
-            columns[name].append([getattr(score, name) for score in outcome.scores])
+        columns["bars"].append(json.dumps(outcome.bars))
+        for name in _HEADS:
+            if name not in ("count", "own"):
+                columns[name].append([getattr(score, name) for score in outcome.scores])
         columns["count"].append([len(score.values) for score in outcome.scores])
+        columns["own"].append([len(score.samples) for score in outcome.scores])
+        columns["owned"].append([sample for score in outcome.scores for sample in score.samples])
         columns["values"].append([value for score in outcome.scores for value in score.values])
         columns["images"].append(outcome.samples)
     return pa.table({name: pa.array(v, _INDEX.field(name).type) for name, v in columns.items()}, schema=_INDEX)
@@ -189,20 +201,30 @@ def _made(table: pa.Table) -> list[Outcome]:
     plain["cell"] = list(map(json.loads, plain["cell"]))
     plain["provenance"] = list(map(functools.cache(json.loads), plain["provenance"]))  # the same for most
     costs = list(map(json.loads, table.column("costs").to_pylist()))
+    bars = list(map(functools.cache(_bars), table.column("bars").to_pylist()))
     images = _parts(table, "images")
-    heads = [_flat(table, name) for name in _HEADS]
+    heads = {name: _flat(table, name) for name in _HEADS}
+    counts, own = heads.pop("count"), heads.pop("own")
     values, at = _flat(table, "values"), 0
+    owned, one = _flat(table, "owned"), 0
     scores: list[Score] = []
-    for metric, version, readout, value, n, count in zip(*heads, strict=True):
-        scores.append(Score(metric, version, value, n, tuple(values[at : at + count]), readout))
-        at += count
+    for count, mine, *told in zip(counts, own, *heads.values(), strict=True):
+        several = tuple(values[at : at + count])
+        scores.append(
+            Score(**dict(zip(heads, told, strict=True)), values=several, samples=tuple(owned[one : one + mine]))
+        )
+        at, one = at + count, one + mine
     found, begin = [], 0
-    rows = zip(_lengths(table, "metric"), costs, images, *plain.values(), strict=True)
-    for some, cost, image, *cells in rows:
+    rows = zip(_lengths(table, "metric"), costs, bars, images, *plain.values(), strict=True)
+    for some, cost, bar, image, *cells in rows:
         fields = dict(zip(names, cells, strict=True))
-        found.append(Outcome(**fields, scores=tuple(scores[begin : begin + some]), costs=cost, samples=image))
+        found.append(Outcome(**fields, bars=bar, scores=tuple(scores[begin : begin + some]), costs=cost, samples=image))
         begin += some
     return found
+
+
+def _bars(text: str) -> tuple[tuple[str, float], ...]:
+    return tuple((metric, float(value)) for metric, value in json.loads(text))
 
 
 def _flat(table: pa.Table, name: str) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,22 +12,24 @@ from typing import Any, BinaryIO, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from splitbench.core import registry
+from splitbench.core.goal import GOALS, Goal
 
 Status = Literal["done", "skipped", "failed"]
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+UTILITY = "accuracy"  # what ranks trainings
+AT_CHANCE = 0.02  # no farther above the commonest answer, and nothing was learned
 
 
 def at_rung(attack: str, knowledge: str) -> str:
-    """How an attack is called that knows this much of the defense."""
+    """The name of an attack that knows this much of the defense."""
     return attack if knowledge in ("", "none") else f"{attack} · {knowledge}"
 
 
 @dataclass(frozen=True)
 class Score:
-    """One metric of one outcome. `values` has one entry a sample, or is empty for a pooled metric.
+    """One metric of one outcome. `values` has one entry per sample, or is empty for a pooled metric.
 
-    `readout` says how a guess became an image: clamped to [0, 1], or rescaled to it (`minmax`).
+    Direction and tolerance are those of the metric when it was measured, so that a row never changes its meaning.
     """
 
     metric: str
@@ -34,7 +37,17 @@ class Score:
     value: float
     n: int
     values: tuple[float, ...] = ()
-    readout: str = ""
+    readout: str = ""  # how a guess became an image: clamped to [0, 1], or rescaled to it (`minmax`)
+    against: str = ""  # of a message that mixes several samples: the mixture, or each member
+    leaks_when: str = "high"  # the direction; of utility: good when
+    tolerance: float = 0.02  # a smaller difference between two means is no difference
+    utility: bool = False  # about the task, not about leakage
+    samples: tuple[int, ...] = ()  # which samples, where they are not those of the outcome
+
+    @property
+    def sign(self) -> int:
+        """1 if more leaks more (or is more useful), else -1."""
+        return 1 if self.leaks_when == "high" else -1
 
 
 @dataclass(frozen=True)
@@ -56,11 +69,23 @@ class Outcome:
     created: float  # seconds since 1970
     cell: Mapping[str, Any]  # the resolved recipe of the cell
     provenance: Mapping[str, Any]
-    twin: str = ""  # the same attack on the undefended run
-    bar: float = 0.0  # the SSIM the twin must reach for this row to count
+    modality: str = "image"
+    goal: str = ""  # what an attack recovers; of an attack that says none, the inputs
+    party: str = ""  # who attacks; of an attack that says none, the server
+    role: str = ""  # attack, floor or bound
+    device: str = "cpu"
+    twin: str = ""  # the same on the undefended run
+    bars: tuple[tuple[str, float], ...] = ()  # metrics and what the twin must reach in them for this row to count
+    weights: str = ""  # SHA-256 of the weights it speaks of
     scores: tuple[Score, ...] = ()  # of several read-outs, the one that ranks first
     costs: Mapping[str, float] = field(default_factory=dict)  # seconds, bytes_up, bytes_down, ...
     samples: tuple[int, ...] = ()  # which rows of the data the per-sample values are about
+    digest: str = field(default="", compare=False)  # of the row's content, as the file has it
+
+    def __post_init__(self) -> None:
+        if self.kind == "attack":
+            for name, usual in (("goal", "inputs"), ("party", "server"), ("role", "attack")):
+                object.__setattr__(self, name, getattr(self, name) or usual)
 
     @property
     def knowledge(self) -> str:
@@ -68,9 +93,14 @@ class Outcome:
         return str(self.cell.get("threat", {}).get("knowledge", "none")) if self.kind == "attack" else ""
 
     @property
+    def label(self) -> str:
+        """The attack, and who mounts it if it is not the server."""
+        return self.attack if self.party in ("", "server") else f"{self.attack} by {self.party}"
+
+    @property
     def adversary(self) -> str:
-        """The attack, and what it knows of the defense if that is anything."""
-        return at_rung(self.attack, self.knowledge)
+        """The attack, who mounts it, and what it knows of the defense if that is anything."""
+        return at_rung(self.label, self.knowledge)
 
     @property
     def attack_name(self) -> str:
@@ -78,96 +108,165 @@ class Outcome:
         return str(self.cell.get("attack", {}).get("name", ""))
 
     @property
-    def role(self) -> str:
-        """An attack, a floor or a bound, as its class declares in its source."""
-        return str(registry.declared("attacks", self.attack_name, "role"))
+    def aim(self) -> Goal | None:
+        """What the attack recovers; nothing for a training, and for a goal that this version does not know."""
+        return GOALS.get(self.goal)
+
+    @property
+    def ranking(self) -> str:
+        """The metric that ranks: the goal's for this modality, or accuracy for a training."""
+        if self.kind == "train":
+            return UTILITY
+        if self.aim is None:
+            return self.scores[0].metric if self.scores else ""
+        return self.aim.ranking(self.modality)
+
+    @property
+    def at_chance(self) -> bool:
+        """Whether a training is no better than always giving the commonest answer, also where that is nearly always
+        right: there the area under the curve says whether anything was learned."""
+        score, chance, ordered = self.score(UTILITY), self.costs.get("chance"), self.score("auroc")
+        if self.kind != "train" or self.status != "done" or score is None or chance is None:
+            return False
+        return score.value <= chance + AT_CHANCE and (ordered is None or ordered.value <= 0.5 + AT_CHANCE)
+
+    @property
+    def unit(self) -> str:
+        """What one value is about: an image, a text, a row, or a sample."""
+        return self.aim.unit(self.modality) if self.aim else "sample"
 
     @property
     def ranked(self) -> dict[str, float]:
         """Each metric's value, in the read-out that ranks."""
-        return {score.metric: score.value for score in reversed(self.scores)}
+        return {metric: s.value for metric in dict.fromkeys(s.metric for s in self.scores) if (s := self.score(metric))}
 
     def score(self, metric: str) -> Score | None:
-        return next((score for score in self.scores if score.metric == metric), None)
+        """In the read-out that ranks. Where a message mixes samples, what was recovered of each member ranks."""
+        mine = [score for score in self.scores if score.metric == metric]
+        return min(mine, key=lambda score: score.against == "mixture", default=None)
+
+    def about(self, score: Score) -> tuple[int, ...]:
+        """The samples that a score's values are about; nothing if it has none of its own."""
+        samples = score.samples or self.samples
+        return samples if len(samples) == len(score.values) else ()
 
     def write(self, path: Path) -> None:
-        row = {name: getattr(self, name) for name in SCHEMA.names if name not in ("schema", "metrics", "samples")}
-        row["schema"] = SCHEMA_VERSION
+        """Raises `ValueError` if values and samples do not go together."""
+        row = {name: getattr(self, name) for name in SCHEMA.names if name not in _MADE}
+        row |= {"schema": SCHEMA_VERSION, "digest": ""}
         row["cell"], row["provenance"] = json.dumps(self.cell), json.dumps(self.provenance)
         row["costs"] = list(self.costs.items())
-        row["metrics"] = [
-            {"metric": s.metric, "version": s.version, "readout": s.readout, "value": s.value, "n": s.n}
-            for s in self.scores
-        ]
+        row["bars"] = [{"metric": metric, "value": value} for metric, value in self.bars]
+        row["metrics"] = [{name: getattr(s, name) for name in _METRIC} for s in self.scores]
         row["samples"] = [
-            {
-                "metric": s.metric,
-                "version": s.version,
-                "readout": s.readout,
-                "sample": sample,
-                "value": value,
-            }
+            {**{name: getattr(s, name) for name in _NAMES}, "sample": sample, "value": value}
             for s in self.scores
-            for sample, value in zip(self.samples, s.values, strict=False)
+            for sample, value in zip(self._samples(s), s.values, strict=True)
         ]
-        pq.write_table(pa.Table.from_pylist([row], schema=SCHEMA), path)
+        table = pa.Table.from_pylist([row], schema=SCHEMA)
+        place = SCHEMA.get_field_index("digest")
+        pq.write_table(table.set_column(place, SCHEMA.field(place), pa.array([content_digest(table)])), path)
+
+    def _samples(self, score: Score) -> tuple[int, ...]:
+        samples = score.samples or (self.samples if score.values else ())
+        if len(samples) != len(score.values):
+            raise ValueError(f"{score.metric} has {len(score.values)} values, but is about {len(samples)} samples")
+        return samples
 
     @classmethod
     def read(cls, path: Path | BinaryIO) -> Outcome:
-        """Raises `ValueError` for a file that is not an outcome of this schema."""
+        """Raises `ValueError` for a file that is not an outcome of this schema, or not what was written."""
         # One small file at a time: threads and memory maps cost more than they save.
-        table = pq.ParquetFile(path).read(use_threads=False)
+        try:
+            table = pq.ParquetFile(path).read(use_threads=False)
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            if isinstance(error, OSError):
+                raise
+            raise ValueError(str(error)) from error
         if "schema" not in table.column_names:
             raise ValueError("not an outcome of splitbench")
         if len(table) != 1:
-            raise ValueError(f"{len(table)} rows, an outcome is one")
+            raise ValueError(f"{len(table)} rows, expected one")
         version = table.column("schema")[0].as_py()
         if version != SCHEMA_VERSION:
             raise ValueError(f"schema {version}, this version of splitbench reads {SCHEMA_VERSION}")
         if absent := set(SCHEMA.names) - set(table.column_names):
             raise ValueError(f"not an outcome of splitbench: no {', '.join(sorted(absent))}")
+        if not table.schema.equals(SCHEMA) or content_digest(table) != table.column("digest")[0].as_py():
+            raise ValueError("its content is not what was written")
         row = table.select([n for n in SCHEMA.names if n not in ("schema", "samples")]).to_pylist()[0]
         metrics = row.pop("metrics")
         samples = table.column("samples").combine_chunks().flatten()
-        values: dict[tuple[str, str], list[float]] = {}
-        indices: dict[tuple[str, str], list[int]] = {}
-        names = ("metric", "readout", "sample", "value")
-        for metric, readout, sample, value in zip(*(samples.field(n).to_pylist() for n in names), strict=True):
-            values.setdefault((metric, readout), []).append(value)
-            indices.setdefault((metric, readout), []).append(sample)
-        scores = tuple(Score(**m, values=tuple(values.get((m["metric"], m["readout"]), ()))) for m in metrics)
+        values: dict[tuple[str, ...], list[float]] = {}
+        indices: dict[tuple[str, ...], list[int]] = {}
+        columns = (samples.field(n).to_pylist() for n in (*_NAMES, "sample", "value"))
+        for *names, sample, value in zip(*columns, strict=True):
+            values.setdefault(tuple(names), []).append(value)
+            indices.setdefault(tuple(names), []).append(sample)
+        mine = tuple(next(iter(indices.values()), ()))
+        scores = []
+        for metric in metrics:
+            which = tuple(metric[name] for name in _NAMES)
+            own = tuple(indices.get(which, ()))
+            scores.append(Score(**metric, values=tuple(values.get(which, ())), samples=() if own == mine else own))
         row["cell"], row["provenance"] = json.loads(row["cell"]), json.loads(row["provenance"])
         row["costs"] = dict(row["costs"])
-        return cls(**row, scores=scores, samples=tuple(next(iter(indices.values()), ())))
+        row["bars"] = tuple((bar["metric"], bar["value"]) for bar in row["bars"])
+        return cls(**row, scores=tuple(scores), samples=mine)
 
 
-_SCORE = [("metric", pa.string()), ("version", pa.string()), ("readout", pa.string())]
+def content_digest(table: pa.Table) -> str:
+    """SHA-256 of a row's content, all columns but the digest itself, whatever the file's encoding."""
+    content: dict[str, Any] = {}
+    for name in SCHEMA.names:
+        if name == "samples":
+            samples = table.column(name).combine_chunks().flatten()
+            content[name] = [samples.field(n).to_pylist() for n in (*_NAMES, "sample", "value")]
+        elif name != "digest":
+            content[name] = table.column(name).to_pylist()
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+_NAMES = ("metric", "version", "readout", "against")
+_METRIC = (*_NAMES, "value", "n", "leaks_when", "tolerance", "utility")
+_MADE = ("schema", "metrics", "samples", "digest")
+_SCORE = [(name, pa.string()) for name in _NAMES]
+_BAR = [("metric", pa.string()), ("value", pa.float64())]
 SCHEMA = pa.schema(
     [
-        pa.field("schema", pa.int32(), nullable=False),
-        pa.field("key", pa.string(), nullable=False),
-        pa.field("run", pa.string(), nullable=False),
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("status", pa.string(), nullable=False),
-        pa.field("reason", pa.string(), nullable=False),
-        pa.field("scale", pa.string(), nullable=False),
-        pa.field("dataset", pa.string(), nullable=False),
-        pa.field("model", pa.string(), nullable=False),
-        pa.field("cut", pa.string(), nullable=False),
-        pa.field("topology", pa.string(), nullable=False),
-        pa.field("clients", pa.int32(), nullable=False),
-        pa.field("defense", pa.string(), nullable=False),
-        pa.field("attack", pa.string(), nullable=False),
-        pa.field("seed", pa.int64(), nullable=False),
-        pa.field("created", pa.float64(), nullable=False),
-        pa.field("twin", pa.string(), nullable=False),
-        pa.field("bar", pa.float64(), nullable=False),
-        pa.field("cell", pa.string(), nullable=False),
-        pa.field("provenance", pa.string(), nullable=False),
-        pa.field("costs", pa.map_(pa.string(), pa.float64()), nullable=False),
-        pa.field("metrics", pa.list_(pa.struct([*_SCORE, ("value", pa.float64()), ("n", pa.int64())])), nullable=False),
-        pa.field(
-            "samples", pa.list_(pa.struct([*_SCORE, ("sample", pa.int64()), ("value", pa.float64())])), nullable=False
-        ),
+        pa.field(name, kind, nullable=False)
+        for name, kind in (
+            ("schema", pa.int32()),
+            *((name, pa.string()) for name in ("key", "run", "kind", "status", "reason", "scale", "dataset")),
+            *((name, pa.string()) for name in ("modality", "model", "cut", "topology")),
+            ("clients", pa.int32()),
+            ("defense", pa.string()),
+            ("attack", pa.string()),
+            ("seed", pa.int64()),
+            ("created", pa.float64()),
+            *((name, pa.string()) for name in ("goal", "party", "role", "device", "twin")),
+            ("bars", pa.list_(pa.struct(_BAR))),
+            ("cell", pa.string()),
+            ("provenance", pa.string()),
+            ("costs", pa.map_(pa.string(), pa.float64())),
+            ("weights", pa.string()),
+            ("digest", pa.string()),
+            (
+                "metrics",
+                pa.list_(
+                    pa.struct(
+                        [
+                            *_SCORE,
+                            ("value", pa.float64()),
+                            ("n", pa.int64()),
+                            ("leaks_when", pa.string()),
+                            ("tolerance", pa.float64()),
+                            ("utility", pa.bool_()),
+                        ]
+                    )
+                ),
+            ),
+            ("samples", pa.list_(pa.struct([*_SCORE, ("sample", pa.int64()), ("value", pa.float64())]))),
+        )
     ]
 )

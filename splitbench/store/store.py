@@ -3,11 +3,12 @@
     <store>/trained/<run>/      recipe.yaml provenance.json weights.safetensors samples.safetensors ...
     <store>/outcomes/<key>.parquet
     <store>/plans/<recipe>@<scale>.json
+    <store>/leases/<key>.json   who is at work on a cell
     <store>/latest              the run that was trained last
     <store>/.index.arrow        what was read of many outcomes; made again when it is gone
 
 Any number of processes may share a store. A name appears only when what it names is complete; a file whose name
-begins with a dot is somebody's unfinished work, or a lock.
+begins with a dot is somebody's unfinished work: `.<name>.<host>.<process>.<its start>.<digits>`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,12 +28,10 @@ from typing import Any
 
 from splitbench.core.errors import SplitbenchError, nearest
 from splitbench.store.index import FEW, read_all
+from splitbench.store.lease import Leases, Process, now_at, silent, this_process
 from splitbench.store.outcome import Outcome
 
-try:
-    import fcntl
-except ImportError:  # Windows has no flock: work may be done twice there, never wrongly
-    fcntl = None  # type: ignore[assignment]
+_DRAFT = re.compile(r"\..+\.(?P<host>[A-Za-z0-9-]+)\.(?P<pid>\d+)\.(?P<start>\w+)\.[0-9a-f]{12}")
 
 
 def default_path() -> Path:
@@ -50,6 +50,7 @@ class Store:
     def __init__(self, path: Path | str | None = None) -> None:
         self.path = Path(path) if path is not None else default_path()
         self._unread = 0  # outcomes put since the index was last brought up to date
+        self._leases = Leases(self.path / "leases")
 
     # -- outcomes ------------------------------------------------------------------------------------------------
 
@@ -73,7 +74,7 @@ class Store:
     def put(self, outcome: Outcome) -> None:
         self._write(self.outcome_file(outcome.key), outcome.write)
         self._unread += 1
-        if self._unread > FEW:  # now and then by who writes, so that who asks never waits for all of them
+        if self._unread > FEW:  # now and then by a writer, so that a reader never waits for all of them
             self.outcomes()
             self._unread = 0
 
@@ -189,7 +190,8 @@ class Store:
         self._write(target, fill)
 
     def _write(self, target: Path, fill: Callable[[Path], None], folder: bool = False) -> None:
-        draft = target.with_name(f".{target.name}.{os.getpid()}.{uuid.uuid4().hex}")
+        me = this_process()
+        draft = target.with_name(f".{target.name}.{me.host}.{me.pid}.{me.start}.{uuid.uuid4().hex[:12]}")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             if folder:
@@ -203,7 +205,7 @@ class Store:
             if error.errno == errno.ENOSPC:
                 raise SplitbenchError(
                     f"no space left for {target}; what was stored before is whole. Free some space and run the "
-                    "same command again: it goes on from there."
+                    "same command again: it resumes from there."
                 ) from error
             raise
         finally:
@@ -215,29 +217,33 @@ class Store:
     @contextmanager
     def claim(self, key: str, wait: bool = False) -> Iterator[bool]:
         """Whether this cell is ours to work on. The claim ends with the process, however that ends."""
-        if fcntl is None:
-            yield True
-            return
-        path = self.path / "outcomes" / f".{key}.lock"
-        with path.open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            except BlockingIOError:
-                yield False
-                return
-            try:
-                yield True
-            finally:
-                with contextlib.suppress(FileNotFoundError):
-                    path.unlink()
+        with self._leases.hold(key, wait) as mine:
+            yield mine
 
     def sweep(self) -> None:
-        """Remove what killed processes of this machine left unfinished."""
-        for folder in (self.path, self._outcomes, self._trained):
-            for draft in folder.glob(".*.*.*"):
-                owner = draft.name.rsplit(".", 2)[-2]
-                if owner.isdigit() and not _alive(int(owner)):
-                    shutil.rmtree(draft, ignore_errors=True) if draft.is_dir() else draft.unlink(missing_ok=True)
+        """Remove what dead processes left unfinished. Of another machine's process that cannot be asked, only what
+        nobody has touched for a long time, unless it still holds a lease."""
+        if not self.path.is_dir():
+            return
+        self._leases.sweep()
+        now = now_at(self.path)
+        holders = self._leases.holders()
+        for draft in self._drafts():
+            found = _DRAFT.fullmatch(draft.name)
+            if found is None:
+                continue
+            owner = Process(found["host"], int(found["pid"]), found["start"])
+            alive = owner.alive
+            if alive is None:
+                alive = owner in holders or not all(silent(path, now) for path in (draft, *draft.rglob("*")))
+            if not alive:
+                shutil.rmtree(draft, ignore_errors=True) if draft.is_dir() else draft.unlink(missing_ok=True)
+
+    def _drafts(self) -> Iterator[Path]:
+        for folder in (self.path, self._outcomes, self._trained, self.path / "plans"):
+            yield from folder.glob(".*")
+        for pattern in ("[!.]*/.*", "[!.]*/attacks/.*"):
+            yield from self._trained.glob(pattern)
 
 
 def _publish(draft: Path, target: Path, folder: bool) -> None:
@@ -261,13 +267,3 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

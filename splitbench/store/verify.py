@@ -62,7 +62,7 @@ def verify(path: Path, expect: str = "", table: Callable[[Path, str, str], str] 
         if expect and not found.digest.startswith(expect.lower()):
             found.problems.append(f"the manifest's digest is {found.digest}, not {expect}")
         contents = _contents(archive, manifest["files"], found)
-        _rows(contents, found)
+        _rows(contents, manifest["files"], found)
         _runs(contents, found)
         _plan(contents, found)
         _here(contents.get("environment.json"), found)
@@ -130,7 +130,7 @@ def _contents(archive: zipfile.ZipFile, files: Mapping[str, Any], found: Verifie
     return kept
 
 
-def _rows(contents: Mapping[str, bytes], found: Verified) -> None:
+def _rows(contents: Mapping[str, bytes], files: Mapping[str, Any], found: Verified) -> None:
     for name, content in contents.items():
         if not name.startswith("outcomes/"):
             continue
@@ -145,6 +145,9 @@ def _rows(contents: Mapping[str, bytes], found: Verified) -> None:
         own = digest(row.cell.get("run")) if row.kind == "train" else digest(dict(row.cell))
         if own != row.key or digest(row.cell.get("run")) != row.run:
             found.problems.append(f"{name}: its settings are not those of its key (they would be {own})")
+        weights = f"trained/{row.run}/weights.safetensors"
+        if row.weights and weights in contents and files[weights]["sha256"] != row.weights:
+            found.problems.append(f"{name}: speaks of other weights than {weights}")
         for score in row.scores:
             mean = sum(score.values) / len(score.values) if score.values else score.value
             if abs(mean - score.value) > _ROUNDING * max(1.0, abs(score.value)):

@@ -1,1 +1,1 @@
-"""Who talks to whom."""
+"""One file per topology: the programs of its parties."""

@@ -1,24 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from torch import Generator, Tensor
+from torch import Tensor
 
-from splitbench.core.party import MIXER, SERVER
-from splitbench.core.split import SplitModel
-from splitbench.core.topology import Batch, Loss, Topology
-from splitbench.core.wire import Wire
-from splitbench.topologies._batches import in_unison
-from splitbench.topologies._client import return_gradient, send_labels, send_smashed
-from splitbench.topologies._layout import one_each
-from splitbench.topologies._mixer import serve_mixed
-from splitbench.topologies._server import serve
+from splitbench.core.member import Batch, Client, Mixer, Server
+from splitbench.core.message import Message
+from splitbench.core.party import MIXER, SERVER, Party
+from splitbench.core.schedule import Program, Receive, Send
+from splitbench.topologies._programs.in_unison import InUnison
 
 
 @dataclass(frozen=True)
-class Parallel(Topology):
+class Parallel(InUnison):
     """Clients with layers of their own send at the same time; the server passes over all of it at once.
 
     "Patch-Wise Random and Noisy CutMix for Privacy-Preserving Split Learning with Vision Transformer", section 3.A,
@@ -28,35 +23,44 @@ class Parallel(Topology):
     sample once. Where the server has batch norm, clients also feel each other through its statistics.
     """
 
-    simultaneous: ClassVar[bool] = True
+    def exchange(self, me: Client, batch: Batch) -> Program:
+        upload = me.smash(batch)
+        yield Send(upload.smashed)
+        yield Send(upload.label)
+        slope = (yield Receive(me.above, "gradient")) if upload.smashed.answer else None
+        me.learn(upload, slope)
 
-    def lay_out(self, model: SplitModel, clients: int) -> tuple[SplitModel, ...]:
-        return one_each(model, clients)
+    def answer(self, me: Server, senders: Sequence[Party]) -> Program:
+        smashed, labels = yield from _both(senders)
+        slopes = me.learn(smashed, labels)
+        for message, slope in zip(smashed, slopes, strict=True):
+            if message.answer and slope is not None:
+                yield Send(message.reply("gradient", slope))
 
-    def steps(self, sizes: Sequence[int], batch: int, generator: Generator) -> Iterator[list[tuple[int, Tensor]]]:
-        return in_unison(sizes, batch, generator)
+    def mix(self, me: Mixer, clients: Sequence[Party]) -> Program:
+        smashed, labels = yield from _both(clients)
+        groups, targets = me.defense.mix(smashed, labels, me.noise)
+        wanted = any(message.answer for message in smashed)
+        above = [replace(m, sender=MIXER, receiver=SERVER, answer=wanted and m.tensor.requires_grad) for m in groups]
+        for group, target in zip(above, targets, strict=True):
+            yield Send(group)
+            yield Send(replace(target, sender=MIXER, receiver=SERVER))
+        slopes: list[Tensor | None] = []
+        for group in above:
+            slopes.append((yield Receive(SERVER, "gradient")).tensor if group.answer else None)
+        for message, slope in zip(smashed, me.defense.unmix(smashed, groups, slopes), strict=True):
+            if message.answer:
+                # A client that the mixer left out learns nothing from this step.
+                own = slope if slope is not None else message.tensor.detach().new_zeros(message.tensor.shape)
+                yield Send(message.reply("gradient", own))
+        me.end_step()
 
-    def exchange(
-        self,
-        models: Sequence[SplitModel],
-        batches: Sequence[Batch],
-        wire: Wire,
-        loss: Loss,
-        step: int,
-        shares: Sequence[float],
-    ) -> float:
-        above = MIXER if wire.defense.mixes else SERVER
-        uploads, labels = [], []
-        for batch in batches:
-            bottom = models[batch.client].stages[0]
-            uploads.append(send_smashed(bottom, batch, wire, step, above, shares[batch.client]))
-            labels.append(send_labels(uploads[-1], wire))
-        smashed = [upload.message for upload in uploads]
-        top = models[0].stages[1]
-        if wire.defense.mixes:
-            value = serve_mixed(top, smashed, labels, wire, loss)
-        else:
-            value = serve(top, smashed, labels, loss)
-        for upload in uploads:
-            return_gradient(upload, wire)
-        return value
+
+def _both(senders: Sequence[Party]) -> Program:
+    """What each sender sent: smashed data and labels, in the order of the senders."""
+    smashed: list[Message] = []
+    labels: list[Message] = []
+    for sender in senders:
+        smashed.append((yield Receive(sender, "smashed")))
+        labels.append((yield Receive(sender, "label")))
+    return smashed, labels

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from splitbench.core.split import SplitModel
-from splitbench.core.wire import Wire
-from splitbench.topologies._weights import average
+from splitbench.core.member import Client, Plan, Server
+from splitbench.core.schedule import Program
+from splitbench.topologies._programs.weights import average, averaged
 from splitbench.topologies.parallel import Parallel
 
 
@@ -15,9 +15,14 @@ class SplitFed(Parallel):
 
     Thapa et al., "SplitFed: When federated learning meets split learning", 2020, algorithms 1 and 2 (SFLV1).
     https://arxiv.org/abs/2004.12088
-    Departs from the paper: the server's copies, one a client, are averaged at every step instead of every round and
+    Departs from the paper: the server's copies, one per client, are averaged at every step instead of every round and
     so are one; the server also plays the paper's fed server.
     """
 
-    def close_round(self, models: Sequence[SplitModel], wire: Wire, step: int, shares: Sequence[float]) -> None:
-        average([model.stages[0] for model in models], shares, wire, step)
+    together: ClassVar[bool] = True
+
+    def close_client(self, me: Client) -> Program:
+        yield from averaged(me)
+
+    def close_server(self, me: Server, plan: Plan) -> Program:
+        yield from average(me, plan)

@@ -1,21 +1,17 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Generator, Tensor
-
-from splitbench.core.party import client
-from splitbench.core.split import SplitModel
-from splitbench.core.topology import Batch, Loss, Topology
-from splitbench.core.wire import Wire
-from splitbench.topologies._batches import side_by_side
-from splitbench.topologies._layout import one_each
+from splitbench.core.member import Batch, Client, Plan, Server
+from splitbench.core.party import Party
+from splitbench.core.schedule import Program
+from splitbench.topologies._programs.once_each import OnceEach
 
 
 @dataclass(frozen=True)
-class Standalone(Topology):
+class Standalone(OnceEach):
     """No split learning: each client trains a whole network on its own data, and nothing crosses.
 
     The baseline of "Patch-Wise Random and Noisy CutMix for Privacy-Preserving Split Learning with Vision
@@ -25,28 +21,25 @@ class Standalone(Topology):
     cuts: ClassVar[int] = 0
     shares_labels: ClassVar[bool] = False
 
-    def lay_out(self, model: SplitModel, clients: int) -> tuple[SplitModel, ...]:
-        return one_each(model, clients)
+    def client(self, me: Client, plan: Plan) -> Program:
+        assert me.load is not None
+        for _ in me.epochs(plan):
+            for rows in self.rows(me.size, plan, me.streams.of("order")):
+                yield from self.exchange(me, me.load(rows))
 
-    def steps(self, sizes: Sequence[int], batch: int, generator: Generator) -> Iterator[list[tuple[int, Tensor]]]:
-        return side_by_side(sizes, batch, generator)
-
-    def exchange(
-        self,
-        models: Sequence[SplitModel],
-        batches: Sequence[Batch],
-        wire: Wire,
-        loss: Loss,
-        step: int,
-        shares: Sequence[float],
-    ) -> float:
-        weighted = 0.0
-        for batch in batches:
-            (network,) = models[batch.client].stages
-            defense = wire.defense_of(client(batch.client))
-            x, y = defense.inputs(batch.x, batch.y, wire.generator)
-            value = loss(network(x), y)
+    def exchange(self, me: Client, batch: Batch) -> Program:
+        me.begin_step()
+        batch = me.defense.inputs(batch, me.noise)
+        value = me.loss(me.forward(me.stages[0], batch.x), batch.y)
+        if not me.frozen:
             value.backward()  # type: ignore[no-untyped-call]
-            defense.gradients(network, wire.generator)
-            weighted += shares[batch.client] * value.item()
-        return weighted / sum(shares[batch.client] for batch in batches)
+            me.defense.gradients(me.stages[0], me.noise)
+        me.report(value)
+        me.end_step()
+        yield from ()
+
+    def server(self, me: Server, plan: Plan) -> Program:
+        yield from ()
+
+    def answer(self, me: Server, senders: Sequence[Party]) -> Program:
+        yield from ()

@@ -1,25 +1,21 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from splitbench.core.errors import SplitbenchError
-from splitbench.core.party import SERVER, client
-from splitbench.core.split import SplitModel
-from splitbench.core.topology import Batch, Loss, Topology
-from splitbench.core.wire import Message, Wire
-from splitbench.topologies._batches import in_turn
-from splitbench.topologies._client import return_gradient, send_smashed
-from splitbench.topologies._layout import handed_round
-from splitbench.topologies._weights import hand_on
+from splitbench.core.member import Batch, Client, Server
+from splitbench.core.party import SERVER, Party
+from splitbench.core.schedule import Program, Receive, Send
+from splitbench.topologies._programs.in_turn import InTurn
 
 
 @dataclass(frozen=True)
-class UShaped(Topology):
+class UShaped(InTurn):
     """The client keeps the first and the last layers, and with them the labels; clients take turns.
 
     Vepakomma et al., "Split learning for health: Distributed deep learning without sharing raw patient data", 2018,
@@ -43,37 +39,35 @@ class UShaped(Topology):
             )
         return cut, tail
 
-    def lay_out(self, model: SplitModel, clients: int) -> tuple[SplitModel, ...]:
-        return handed_round(model, clients)
+    def exchange(self, me: Client, batch: Batch) -> Program:
+        upload = me.smash(batch)
+        yield Send(upload.smashed)
+        features = me.defense.incoming((yield Receive(SERVER, "smashed", cut=1)))
+        value = me.loss(me.forward(me.stages[1], features.tensor), upload.label.tensor)
+        if me.frozen:
+            (back,) = torch.autograd.grad(value, [features.tensor])
+        else:
+            value.backward()  # type: ignore[no-untyped-call]
+            assert features.tensor.grad is not None
+            back = features.tensor.grad
+        me.report(value)
+        yield Send(me.defense.outgoing(features.reply("gradient", back), me.noise))
+        gradient = (yield Receive(SERVER, "gradient")) if upload.smashed.answer else None
+        me.learn(upload, gradient)
 
-    def steps(self, sizes: Sequence[int], batch: int, generator: Generator) -> Iterator[list[tuple[int, Tensor]]]:
-        return in_turn(sizes, batch, generator)
-
-    def exchange(
-        self,
-        models: Sequence[SplitModel],
-        batches: Sequence[Batch],
-        wire: Wire,
-        loss: Loss,
-        step: int,
-        shares: Sequence[float],
-    ) -> float:
-        (batch,) = batches
-        me = client(batch.client)
-        bottom, body, head = models[batch.client].stages
-        hand_on([bottom, head], wire, step, me)
-        upload = send_smashed(bottom, batch, wire, step)
-        features = Message(step, SERVER, me, "smashed", 1, body(upload.message.tensor), batch.samples)
-        sent, received = wire.send(features)
-        value = loss(head(received), upload.y)
-        value.backward()  # type: ignore[no-untyped-call]
-        assert received.grad is not None
-        slope = Message(step, me, SERVER, "gradient", 1, received.grad, batch.samples)
-        back = wire.send(slope).received
-        if sent.requires_grad:
-            torch.autograd.backward(sent, back)
-        else:  # a server that tampers sent features none of its layers made, and still owes the client a gradient
-            upload.message.tensor.grad = torch.zeros_like(upload.message.tensor)
-        return_gradient(upload, wire)
-        wire.defense_of(me).gradients(head, wire.generator)
-        return value.item()
+    def answer(self, me: Server, senders: Sequence[Party]) -> Program:
+        (client,) = senders
+        smashed = yield Receive(client, "smashed")
+        me.begin_step()
+        out = me.forward(me.stages[0], smashed.tensor)
+        yield Send(replace(smashed.reply("smashed", out), cut=1))
+        slope = yield Receive(client, "gradient", cut=1)
+        gradient: Tensor | None
+        if me.frozen:
+            (gradient,) = torch.autograd.grad(out, [smashed.tensor], slope.tensor, allow_unused=True)
+        else:
+            torch.autograd.backward(out, slope.tensor)
+            gradient = smashed.tensor.grad
+        me.end_step()
+        if smashed.answer and gradient is not None:
+            yield Send(smashed.reply("gradient", gradient))

@@ -1,51 +1,35 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch import Generator, Tensor
-
-from splitbench.core.party import client
-from splitbench.core.split import SplitModel
-from splitbench.core.topology import Batch, Loss, Topology
-from splitbench.core.wire import Wire
-from splitbench.topologies._batches import in_turn
-from splitbench.topologies._client import return_gradient, send_labels, send_smashed
-from splitbench.topologies._layout import handed_round
-from splitbench.topologies._server import serve
-from splitbench.topologies._weights import hand_on
+from splitbench.core.member import Batch, Client, Server
+from splitbench.core.party import SERVER, Party
+from splitbench.core.schedule import Program, Receive, Send
+from splitbench.topologies._programs.in_turn import InTurn
 
 
 @dataclass(frozen=True)
-class Vanilla(Topology):
+class Vanilla(InTurn):
     """Clients take turns with one server, each beginning with the weights of the one before.
 
     Gupta and Raskar, "Distributed learning of deep neural network over multiple agents", 2018, algorithms 1 and 2
     in the peer-to-peer mode. https://arxiv.org/abs/1810.06060
-    Departs from the paper: a turn is a pass over all of a client's data, and an optimiser's momentum passes on with
-    the weights, uncounted.
+    Departs from the paper: a turn is a pass over all of a client's data, and every client keeps an optimizer of its
+    own; weights are handed on, momentum is not.
     """
 
-    def lay_out(self, model: SplitModel, clients: int) -> tuple[SplitModel, ...]:
-        return handed_round(model, clients)
+    def exchange(self, me: Client, batch: Batch) -> Program:
+        upload = me.smash(batch)
+        yield Send(upload.smashed)
+        yield Send(upload.label)
+        slope = (yield Receive(SERVER, "gradient")) if upload.smashed.answer else None
+        me.learn(upload, slope)
 
-    def steps(self, sizes: Sequence[int], batch: int, generator: Generator) -> Iterator[list[tuple[int, Tensor]]]:
-        return in_turn(sizes, batch, generator)
-
-    def exchange(
-        self,
-        models: Sequence[SplitModel],
-        batches: Sequence[Batch],
-        wire: Wire,
-        loss: Loss,
-        step: int,
-        shares: Sequence[float],
-    ) -> float:
-        (batch,) = batches
-        bottom, top = models[batch.client].stages
-        hand_on([bottom], wire, step, client(batch.client))
-        upload = send_smashed(bottom, batch, wire, step)
-        labels = send_labels(upload, wire)
-        value = serve(top, [upload.message], [labels], loss)
-        return_gradient(upload, wire)
-        return value
+    def answer(self, me: Server, senders: Sequence[Party]) -> Program:
+        (client,) = senders
+        smashed = yield Receive(client, "smashed")
+        label = yield Receive(client, "label")
+        (slope,) = me.learn([smashed], [label])
+        if smashed.answer and slope is not None:
+            yield Send(smashed.reply("gradient", slope))

@@ -19,6 +19,7 @@ from splitbench.attacks._alignment.substitute import Substitute
 from splitbench.attacks._decoding.grid import Grid
 from splitbench.attacks._decoding.training import Pairs, fitting_noise
 from splitbench.attacks._steps.descent import shuffled
+from splitbench.core.layout import Layout, by_rank
 from splitbench.core.randomness import generator, seeded
 from tests.attacks._scene import images
 
@@ -116,14 +117,20 @@ def test_covariances_of_large_maps_are_those_at_a_grid_of_their_places() -> None
 
 
 @pytest.mark.parametrize(
-    ("smashed", "image"),
-    [((8, 14, 14), (1, 28, 28)), ((5, 7, 7), (3, 32, 32)), ((17, 6), (3, 16, 16)), ((12,), (1, 9, 9))],
+    ("layout", "image"),
+    [
+        (by_rank((8, 14, 14)), (1, 28, 28)),
+        (by_rank((5, 7, 7)), (3, 32, 32)),
+        (Layout("tokens", (17, 6), prefix=1, grid=(4, 4)), (3, 16, 16)),
+        (Layout("tokens", (17, 6)), (3, 16, 16)),
+        (by_rank((12,)), (1, 9, 9)),
+    ],
 )
-def test_a_substitute_sends_what_was_observed_in_shape(smashed: tuple[int, ...], image: tuple[int, ...]) -> None:
+def test_a_substitute_sends_what_was_observed_in_shape(layout: Layout, image: tuple[int, ...]) -> None:
     for rectified in (False, True):
-        made = Substitute(Grid.of(smashed, image), image, rectified, blocks=1)
+        made = Substitute(Grid.of(layout), image, rectified, blocks=1)
         sent = made(torch.rand(3, *image))
-        assert sent.shape == (3, *smashed)
+        assert sent.shape == (3, *layout.shape)
         assert not rectified or bool((sent >= 0).all())
         made._copy_pixels()  # whatever the shape, a pixel for each channel
         conv = made.layers[0]
@@ -132,11 +139,11 @@ def test_a_substitute_sends_what_was_observed_in_shape(smashed: tuple[int, ...],
 
 
 def test_batches_are_whole_and_every_row_comes_once_in_a_round() -> None:
-    batches = shuffled(10, 4, generator(0))
+    batches = shuffled(torch.zeros(10), 4, generator(0))
     first = [next(batches) for _ in range(2)]
     assert [len(rows) for rows in first] == [4, 4]
     assert len(set(torch.cat(first).tolist())) == 8
-    few = shuffled(3, 8, generator(0))
+    few = shuffled(torch.zeros(3), 8, generator(0))
     assert sorted(next(few).tolist()) == [0, 1, 2]
 
 

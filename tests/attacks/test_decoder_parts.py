@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,35 +14,48 @@ from splitbench.attacks._decoding.decoder import Decoder
 from splitbench.attacks._decoding.grid import Grid
 from splitbench.attacks._decoding.linear_inverse import LinearInverse
 from splitbench.attacks._decoding.training import Pairs, Training, decoded, trained_decoder
-from splitbench.core.errors import SplitbenchError
+from splitbench.core.layout import Layout, by_rank
 from splitbench.core.randomness import generator, seeded
+from splitbench.core.threat import ThreatModel
+from splitbench.core.view import View
 
 
 @pytest.mark.parametrize(
-    ("smashed", "image", "expected"),
+    ("layout", "expected"),
     [
-        ((64, 14, 14), (1, 28, 28), Grid(64, 14, 14)),
-        ((64, 192), (3, 32, 32), Grid(192, 8, 8, 0, tokens=True)),
-        ((65, 192), (3, 32, 32), Grid(192, 8, 8, 1, tokens=True)),
-        ((66, 192), (3, 32, 32), Grid(192, 8, 8, 2, tokens=True)),
-        ((33, 16), (3, 16, 32), Grid(16, 4, 8, 1, tokens=True)),
-        ((60, 16), (3, 32, 32), Grid(960, 1, 1)),
-        ((512,), (3, 32, 32), Grid(512, 1, 1)),
+        (Layout("maps", (64, 14, 14)), Grid(64, 14, 14)),
+        (Layout("tokens", (64, 192), grid=(8, 8)), Grid(192, 8, 8, 0, tokens=True)),
+        (Layout("tokens", (66, 192), prefix=2, grid=(8, 8)), Grid(192, 8, 8, 2, tokens=True)),
+        (Layout("tokens", (33, 16), prefix=1, grid=(4, 8)), Grid(16, 4, 8, 1, tokens=True)),
+        (Layout("tokens", (60, 16)), Grid(960, 1, 1)),  # nobody says where they are
+        (Layout("fields", (4, 8)), Grid(32, 1, 1)),
+        (Layout("vector", (512,)), Grid(512, 1, 1)),
     ],
 )
-def test_smashed_data_are_laid_over_the_image(smashed, image, expected):
-    assert Grid.of(smashed, image) == expected
+def test_smashed_data_are_laid_over_the_image(layout, expected):
+    assert Grid.of(layout) == expected
+    view = View(ThreatModel(), torch.zeros(1, 2, *layout.shape), (3, 32, 32), 10, ())
+    assert Grid.of_view(replace(view, layout=layout)) == expected
+    if layout.kind in ("maps", "vector"):
+        assert Grid.of_view(view) == expected, "its shape says as much"
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [Layout("maps", (3, 4, 5)), Layout("tokens", (9, 2), 1, (2, 4)), Layout("tokens", (9, 2)), Layout("vector", (7,))],
+    ids=["maps", "tokens", "tokens somewhere", "vector"],
+)
+def test_maps_go_back_to_what_is_sent(layout):
+    z, grid = torch.randn(3, *layout.shape, generator=generator(0)), Grid.of(layout)
+    again = grid.smashed(grid.maps(z))
+    assert torch.equal(again[:, layout.prefix :], z[:, layout.prefix :])
+    assert not again[:, : layout.prefix].any()
 
 
 def test_tokens_keep_their_places_and_lose_their_prefix():
     z = torch.arange(5 * 2).reshape(1, 5, 2).float()  # a prefix, then a grid of 2 x 2
-    maps = Grid.of((5, 2), (1, 8, 8)).maps(z)
+    maps = Grid.of(Layout("tokens", (5, 2), prefix=1, grid=(2, 2))).maps(z)
     assert maps[0, 0].tolist() == [[2, 4], [6, 8]]
-
-
-def test_what_is_no_image_is_refused():
-    with pytest.raises(SplitbenchError, match="cannot lay smashed data"):
-        Grid.of((4, 4), (128,))
 
 
 @settings(deadline=None, max_examples=20)
@@ -77,7 +92,7 @@ def test_the_linear_inverse_is_ridge_regression_with_the_penalty_that_images_kep
     x = torch.rand(60, 1, 4, 4, generator=generator(3))
     mixing = torch.randn(16, features, generator=generator(4))
     z = x.flatten(1) @ mixing + torch.randn(60, features, generator=generator(5))
-    inverse = LinearInverse(Grid.of((features,), (1, 4, 4)), (1, 4, 4), z, x)(z)
+    inverse = LinearInverse(Grid.of(by_rank((features,))), (1, 4, 4), z, x)(z)
     candidates = [ridge(z, x, 48, penalty) for penalty in (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)]
     best = min(candidates, key=lambda c: float((c[48:] - x[48:]).square().mean()))
     assert torch.allclose(inverse.double(), best, atol=1e-3)
@@ -90,7 +105,7 @@ def test_a_channel_that_was_silent_in_training_is_not_heard_later():
     x = torch.rand(30, 1, 8, 8, generator=generator(6))
     z = torch.randn(30, 3, 4, 4, generator=generator(7))
     z[:, 1] = 2.0
-    inverse = LinearInverse(Grid.of((3, 4, 4), (1, 8, 8)), (1, 8, 8), z, x)
+    inverse = LinearInverse(Grid.of(by_rank((3, 4, 4))), (1, 8, 8), z, x)
     loud = z.clone()
     loud[:, 1] = 1e6
     assert torch.equal(inverse(loud), inverse(z))
@@ -98,7 +113,7 @@ def test_a_channel_that_was_silent_in_training_is_not_heard_later():
 
 def test_a_decoder_starts_as_the_linear_inverse():
     x, z = torch.rand(20, 1, 8, 8, generator=generator(8)), torch.randn(20, 3, 4, 4, generator=generator(9))
-    linear = LinearInverse(Grid.of((3, 4, 4), (1, 8, 8)), (1, 8, 8), z, x)
+    linear = LinearInverse(Grid.of(by_rank((3, 4, 4))), (1, 8, 8), z, x)
     assert torch.allclose(Decoder(linear, 8, 2)(z), linear(z), atol=1e-6)
 
 

@@ -1,9 +1,11 @@
-"""Every attack: succeeds only where there is something to see, says what it lacks, and repeats itself."""
+"""Every attack, by its goal and modality: succeeds only where there is something to see, says what it lacks, and
+repeats itself."""
 
 from __future__ import annotations
 
+import functools
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,27 @@ from torch import Generator, Tensor, nn
 from splitbench.core import registry
 from splitbench.core.attack import ActiveAttack, Attack, OnlineAttack
 from splitbench.core.component import settings_of
+from splitbench.core.goal import GOALS
 from splitbench.core.randomness import generator
-from splitbench.core.threat import ThreatModel
-from splitbench.metrics.ssim import SSIM
+from splitbench.core.threat import ANY, ThreatModel
+from splitbench.core.view import Recovered, View
 from splitbench.runner.score import READOUTS
-from tests.attacks._scene import SIDE, Identity, Scene, Silence, convolution, hijacked, scene
+from tests.attacks._scene import EVERYTHING, PLAIN, SILENT, Scene, convolution, hijacked, scene
 
-FLOORS = ("black", "class_mean", "mean_image", "nearest_auxiliary")
 NAMES = registry.names("attacks")
-LOOKING = [name for name in NAMES if name not in FLOORS]
+KINDS: dict[str, type[Attack]] = {name: registry.load("attacks", name) for name in NAMES}
+
+
+def modalities(name: str) -> tuple[str, ...]:
+    works_on = KINDS[name].modality
+    return tuple(PLAIN) if works_on is None else (works_on,) if isinstance(works_on, str) else works_on
+
+
+FLOORS = [name for name in NAMES if KINDS[name].role == "floor"]
+LOOKING = [(name, modality) for name in NAMES if name not in FLOORS for modality in modalities(name)]
+EACH = [(name, modality) for name in NAMES for modality in modalities(name)]
+looking = pytest.mark.parametrize(("name", "modality"), LOOKING)
+each = pytest.mark.parametrize(("name", "modality"), EACH)
 
 
 # As strong as these small scenes ask for.
@@ -47,8 +61,14 @@ ALIGNING = ("fora", "fsa", "fsha", "sdar", "seal_basis", "shadow_secrets")
 
 def attack(name: str, brief: bool = False) -> Any:
     """As strong as asked for here, or, where strength does not matter, as short as it can be."""
-    kind = registry.load("attacks", name)
+    kind: Any = KINDS[name]
     return kind(**{**QUICK.get(name, {}), **(dict.fromkeys(kind.phases, 3) if brief else {})})
+
+
+def granted(name: str) -> ThreatModel:
+    """Everything, to whoever has to mount it."""
+    party = KINDS[name].needs.party
+    return replace(EVERYTHING, party={"client": "client0", ANY: "server"}.get(party, party))
 
 
 def guess(name: str, made: Scene, brief: bool = False) -> Tensor:
@@ -62,47 +82,69 @@ def mount(mounted: Any, made: Scene, draws: Generator, steps: int = 60) -> Tenso
         mounted.begin(made.view, draws)
         for message in made.messages:
             mounted.hear(message)
-    found = mounted.run(made.view, draws).inputs
+    found = getattr(mounted.run(made.view, draws), mounted.goal)
     assert found is not None
-    return found
+    return found  # type: ignore[no-any-return]
 
 
-def score(name: str, make: Any) -> float:
-    with scene(make, targets=64) as made:
-        found = READOUTS[attack(name).readout](guess(name, made))
-        return float(SSIM()(found, made.truth).mean())
+@functools.cache
+def score(name: str, modality: str, make: Any) -> float:
+    goal = KINDS[name].goal
+    with scene(make, granted(name), targets=64, modality=modality) as made:
+        found = guess(name, made)
+        if goal == "inputs" and modality == "image":
+            found = READOUTS[KINDS[name].readout](found)
+        metric: Any = registry.load("metrics", GOALS[goal].ranking(modality))()
+        return float(metric(found, made.true(goal)).mean())
 
 
-def test_there_are_attacks_of_both_kinds() -> None:
-    assert set(FLOORS) < set(NAMES)
+def floor(name: str, modality: str, make: Any) -> float:
+    """The best that attackers with this goal reach who look at nothing."""
+    rivals = [other for other in FLOORS if KINDS[other].goal == KINDS[name].goal and modality in modalities(other)]
+    return max(score(other, modality, make) for other in rivals)
 
 
-@pytest.mark.parametrize("name", LOOKING)
-def test_it_succeeds_where_there_is_something_to_see(name: str) -> None:
-    floor = max(score(other, Identity) for other in FLOORS)
-    assert score(name, Identity) >= 0.95 > floor
-    if name not in OBLIVIOUS:
-        assert score(name, convolution) > floor + (0.05 if name in ALIGNING else 0.2)
+def test_every_goal_has_a_floor_for_every_modality_of_its_attacks() -> None:
+    for name, modality in LOOKING:
+        goal = GOALS[KINDS[name].goal]
+        assert goal.floor(modality) in FLOORS
+        assert modality in modalities(goal.floor(modality))
+        assert all(KINDS[other].goal == goal.name for other in goal.floors if goal.name != "attributes")
 
 
-@pytest.mark.parametrize("name", LOOKING)
-def test_it_finds_nothing_where_nothing_gets_through(name: str) -> None:
-    floor = max(score(other, Silence) for other in FLOORS)
-    assert score(name, Silence) <= floor + 0.05
+@looking
+def test_it_succeeds_where_there_is_something_to_see(name: str, modality: str) -> None:
+    assert score(name, modality, PLAIN[modality]) >= 0.9 > floor(name, modality, PLAIN[modality])
+    if modality == "image" and KINDS[name].goal == "inputs":
+        assert score(name, modality, PLAIN[modality]) >= 0.95
+        if name not in OBLIVIOUS:
+            ahead = 0.05 if name in ALIGNING else 0.2
+            assert score(name, modality, convolution) > floor(name, modality, convolution) + ahead
 
 
-@pytest.mark.parametrize("name", FLOORS)
-def test_a_floor_does_not_look(name: str) -> None:
-    with scene(Identity) as seen, scene(Silence) as unseen:
+@looking
+def test_it_finds_nothing_where_nothing_gets_through(name: str, modality: str) -> None:
+    assert score(name, modality, SILENT[modality]) <= floor(name, modality, SILENT[modality]) + 0.05
+
+
+@pytest.mark.parametrize(("name", "modality"), [each for each in EACH if each[0] in FLOORS])
+def test_a_floor_does_not_look(name: str, modality: str) -> None:
+    with scene(PLAIN[modality], modality=modality) as seen, scene(SILENT[modality], modality=modality) as unseen:
         assert torch.equal(guess(name, seen), guess(name, unseen))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_guesses_are_images_and_the_same_seed_gives_the_same(name: str) -> None:
+@each
+def test_guesses_have_their_shape_and_the_same_seed_gives_the_same(name: str, modality: str) -> None:
     before = torch.random.get_rng_state()
-    with scene(convolution) as first, scene(convolution) as second:
+    make = convolution if modality == "image" else PLAIN[modality]
+    with (
+        scene(make, granted(name), modality=modality) as first,
+        scene(make, granted(name), modality=modality) as second,
+    ):
         one, two = guess(name, first, brief=True), guess(name, second, brief=True)
-        assert one.shape == (16, 1, SIDE, SIDE)
+        if KINDS[name].goal == "inputs":
+            assert one.shape == first.truth.shape
+        assert len(one) == 16
         assert torch.equal(one, two)
         assert torch.isfinite(one).all()
     assert torch.equal(before, torch.random.get_rng_state()), "torch's global generator belongs to the runner"
@@ -113,19 +155,73 @@ def test_it_names_its_paper_or_says_that_it_is_a_floor(name: str) -> None:
     about, settings = registry.describe("attacks", name)
     assert "A floor" in about if name in FLOORS else re.search(r"https://|doi", about)
     assert all(setting.default and setting.note for setting in settings)
-    assert set(settings_of(registry.load("attacks", name))) == {setting.name for setting in settings}
+    assert set(settings_of(KINDS[name])) == {setting.name for setting in settings}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bars_are_of_metrics_that_score_its_goal_and_hold_for_any_data(name: str) -> None:
+    for metric, bars in KINDS[name].bars.items():
+        scoring = registry.load("metrics", metric)
+        assert scoring.goal == KINDS[name].goal  # type: ignore[attr-defined]
+        assert "*" in bars
+        low, high = scoring.bounds  # type: ignore[attr-defined]
+        assert all(low < bar < high for bar in bars.values())
+    ranked = {GOALS[KINDS[name].goal].ranking(modality) for modality in modalities(name)}
+    assert KINDS[name].role != "attack" or ranked <= set(KINDS[name].bars), "what ranks it calibrates it"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_unmet_need_is_a_sentence(name: str) -> None:
     mounted: Attack = attack(name)
-    everything = ThreatModel(True, True, 10**6, 10**6, True, True, "exact", 9)
+    everything = replace(
+        granted(name), auxiliary=10**6, queries=10**6, transcript=True, tampers=True, knowledge="exact", rounds=9
+    )
     assert mounted.lacks(everything) is None
     nothing = mounted.lacks(ThreatModel())
     assert nothing is None or nothing.startswith("needs ")
-    if mounted.needs != ThreatModel() or isinstance(mounted, OnlineAttack):
-        needed = [f.name for f in fields(ThreatModel) if getattr(mounted.needs, f.name) != f.default]
-        assert all(word in (nothing or "") for word in needed)
+    for field in fields(ThreatModel):
+        need = getattr(mounted.needs, field.name)
+        if need != field.default and (field.name, need) != ("party", ANY):
+            assert field.name in (nothing or "")
+
+
+class Mean(Attack):
+    """Guesses that what it was sent is the input: the mean of all rounds, or the first alone."""
+
+    def __init__(self, first: bool) -> None:
+        self.first = first
+
+    def run(self, view: View, generator: Generator) -> Recovered:
+        return Recovered(inputs=view.targets[0] if self.first else view.merged)
+
+
+def noise(sigma: float) -> Any:
+    draws = generator(9, "noise")
+    return lambda z: z + sigma * torch.randn(z.shape, generator=draws)
+
+
+def test_two_rounds_reach_an_attack_as_two_and_more_of_them_average_noise_away() -> None:
+    with scene(PLAIN["image"], replace(EVERYTHING, rounds=2), disguise=noise(0.5)) as made:
+        assert made.view.targets.shape == (2, *made.truth.shape)
+        assert not torch.equal(*made.view.targets)
+        torch.testing.assert_close(made.view.merged, made.view.targets.mean(0))
+        assert made.view.query is not None
+        assert made.view.query(made.truth).shape == (2, *made.truth.shape)
+        assert made.view.query.left == EVERYTHING.queries - len(made.truth), "rounds are not counted, inputs are"
+        errors = [
+            float((mount(Mean(first), made, generator(0)) - made.truth).square().mean()) for first in (True, False)
+        ]
+    assert errors[1] == pytest.approx(errors[0] / 2, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["inversion", "fora"])
+def test_under_noise_more_rounds_recover_more(name: str) -> None:
+    metric: Any = registry.load("metrics", "ssim")()
+    scores = []
+    for rounds in (1, 16):
+        with scene(PLAIN["image"], replace(EVERYTHING, rounds=rounds), targets=64, disguise=noise(0.5)) as made:
+            scores.append(float(metric(guess(name, made), made.true()).mean()))
+    assert scores[1] > scores[0] + 0.1
 
 
 def _of_the_papers() -> dict[str, dict[str, Any]]:
@@ -137,7 +233,7 @@ def _of_the_papers() -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("name", _of_the_papers())
 def test_the_papers_settings_build_and_take_a_step(name: str) -> None:
-    kind = registry.load("attacks", name)
+    kind: Any = KINDS[name]
     settings = {**_of_the_papers()[name], **dict.fromkeys(kind.phases, 1)}
     if "warm" in settings and "warm" in kind.phases:
         settings["warm"] = 0

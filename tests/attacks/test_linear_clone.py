@@ -14,11 +14,10 @@ from torch import Tensor, nn
 from splitbench.attacks._cloning import linear_clone as _linear_clone
 from splitbench.attacks._cloning.linear_clone import LinearClone
 from splitbench.attacks.unsplit import UnSplit
-from splitbench.core.defense import Composed, Defense
+from splitbench.core.imagined import Imagined, several
 from splitbench.core.randomness import generator, seeded
 from splitbench.core.split import cut
 from splitbench.core.threat import ThreatModel
-from splitbench.core.wire import Message
 from tests.attacks._scene import scene
 
 
@@ -108,15 +107,15 @@ def test_unsplit_finds_with_it_what_it_finds_without(monkeypatch: pytest.MonkeyP
     torch.testing.assert_close(quick, slow, rtol=1e-3, atol=1e-4)
 
 
-class Louder(Defense):
-    def outgoing(self, message: Message, generator: Any) -> Message:
-        return message.carrying(3 * message.tensor)
+class Louder(Imagined):
+    def simulate(self, z: Tensor, generator: Any) -> Tensor:
+        return 3 * z
 
 
-class Known(Defense):
+class Known(Imagined):
     """Nothing, until it is seen what was sent."""
 
-    def given(self, sent: Tensor) -> Defense:
+    def given(self, sent: Tensor) -> Imagined:
         return Louder()
 
 
@@ -124,21 +123,21 @@ def test_a_defense_that_is_imagined_is_passed_through(monkeypatch: pytest.Monkey
     attack = UnSplit(outer=2, inner=4, starts=1)
     with scene(stem, ThreatModel(architecture=True), targets=3) as made:
 
-        def found(defense: Defense, **settings: Any) -> Tensor:
-            guess = replace(attack, **settings).run(replace(made.view, defense=defense), generator(0)).inputs
+        def found(imagined: Imagined, **settings: Any) -> Tensor:
+            guess = replace(attack, **settings).run(replace(made.view, imagined=imagined), generator(0)).inputs
             assert guess is not None
             return guess
 
         louder = found(Louder())
-        assert not torch.allclose(louder, found(Defense()))
+        assert not torch.allclose(louder, found(Imagined()))
         assert torch.equal(louder, found(Known())), "what was sent tells what was done to it"
-        assert torch.equal(found(Defense()), found(Known(), given=False))
+        assert torch.equal(found(Imagined()), found(Known(), given=False))
         monkeypatch.setattr(LinearClone, "of", lambda *_: None)
         assert torch.equal(louder, found(Louder()))
 
 
 def test_what_disguises_is_told_by_what_it_sends() -> None:
-    assert not Defense().disguises
+    assert not Imagined().disguises
     assert Louder().disguises
-    assert Composed((Defense(), Louder())).disguises
-    assert not Composed((Defense(),)).disguises
+    assert several((Imagined(), Louder())).disguises
+    assert not several((Imagined(),)).disguises

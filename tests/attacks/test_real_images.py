@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from splitbench.attacks.inversion import Inversion
 from splitbench.attacks.mean_image import MeanImage
 from splitbench.attacks.unsplit import UnSplit
+from splitbench.core.metric import Truth
 from splitbench.core.randomness import generator, seeded
 from splitbench.core.threat import ThreatModel
 from splitbench.core.view import Auxiliary, Query, View
@@ -45,10 +46,10 @@ def scores(folder: Path, name: str, threat: ThreatModel) -> tuple[float, float]:
     """Of inversion, and of the mean image."""
     public, truth = read(folder, name)
     client = real(public)
-    with Query.open(client, threat.queries) as query:
+    with Query.open(lambda x: client(x)[None], threat.queries) as query:
         view = View(
             threat=threat,
-            targets=client(truth),
+            targets=client(truth)[None],
             shape=tuple(truth.shape[1:]),
             classes=10,
             stages=(),
@@ -57,7 +58,7 @@ def scores(folder: Path, name: str, threat: ThreatModel) -> tuple[float, float]:
             query=query if threat.queries else None,
         )
         found = [attack.run(view, generator(1)).inputs for attack in (Inversion(), MeanImage())]
-    return tuple(float(SSIM()(x, truth).mean()) for x in found if x is not None)  # type: ignore[return-value]
+    return tuple(float(SSIM()(x, Truth.of(truth)).mean()) for x in found if x is not None)  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("name", ["mnist", "fashion_mnist", "cifar10"])
@@ -81,7 +82,7 @@ def test_unsplit_reaches_more_than_the_original_in_as_many_steps(shared_data: Pa
     client = real(public)
     view = View(
         threat=ThreatModel(architecture=True),
-        targets=client(truth),
+        targets=client(truth)[None],
         shape=tuple(truth.shape[1:]),
         classes=10,
         stages=(),
@@ -92,6 +93,6 @@ def test_unsplit_reaches_more_than_the_original_in_as_many_steps(shared_data: Pa
         loop = one_at_a_time(client, truth, rounds, 100)
     found = attack.run(view, generator(1)).inputs
     assert found is not None
-    ours, original = (float(SSIM()(READOUTS["minmax"](x), truth).mean()) for x in (found, loop))
+    ours, original = (float(SSIM()(READOUTS["minmax"](x), Truth.of(truth)).mean()) for x in (found, loop))
     assert ours > 0.5  # measured, for eight images and a trained client: .95
     assert ours > original + 0.2  # .16

@@ -14,12 +14,12 @@ from splitbench.attacks._seal.recover_basis import one_for, prefixed, recover
 from splitbench.attacks.fora import FORA
 from splitbench.attacks.seal_basis import SealBasis, found
 from splitbench.core.data import as_input
-from splitbench.core.defense import Composed, Defense
+from splitbench.core.defense import Composed
 from splitbench.core.errors import CellError
-from splitbench.core.party import CLIENT, SERVER
+from splitbench.core.imagined import Imagined
+from splitbench.core.layout import by_rank
 from splitbench.core.randomness import generator
 from splitbench.core.view import View
-from splitbench.core.wire import Message
 from splitbench.defenses.seal import SEAL
 from splitbench.methods.seal.zigzag import rank
 from splitbench.runner.prepare import prepare
@@ -41,7 +41,7 @@ def smooth(count: int, height: int, width: int) -> Tensor:
     i, j = torch.arange(height)[:, None], torch.arange(width)
     slope = 2 * torch.rand(count, 1, 1, generator=generator(1))
     spectrum = torch.randn(count, height, width, generator=generator(0)) / (1 + i + j) ** slope
-    down, across = SEAL(function="cos").bases(0, height, width)
+    down, across = SEAL(function="cos").bases(height, width)
     return down.T.float() @ spectrum @ across.float()
 
 
@@ -57,7 +57,7 @@ def feature_maps() -> Tensor:
 def agreement(maps: Tensor, seal: SEAL) -> tuple[Tensor, Tensor, tuple[int, int]]:
     """The cosines of true rows and recovered ones, and how many are said to be recovered."""
     bases = recover(seal.perturbed(maps).flatten(0, -3))
-    down, across = seal.bases(0, *maps.shape[-2:])
+    down, across = seal.bases(*maps.shape[-2:])
     return (bases.down * down).sum(1).abs(), (bases.across * across).sum(1).abs(), bases.found
 
 
@@ -71,7 +71,7 @@ def test_every_row_is_recovered_from_real_feature_maps(seal: dict[str, Any], ove
 
 def test_rows_that_were_hardly_ever_sent_are_made_up_and_not_counted() -> None:
     maps = smooth(400, 16, 16)
-    down, across = SEAL(key=0).bases(0, 16, 16)
+    down, across = SEAL(key=0).bases(16, 16)
     few = (
         down.T.float() @ ((rank(16, 16).view(16, 16) < 40) * (down.float() @ maps @ across.T.float())) @ across.float()
     )
@@ -138,23 +138,24 @@ def mounted(view: View, attack: FORA) -> Tensor:
     return guess
 
 
-def sealed(view: View, imagined: Defense | None = None, **changes: Any) -> View:
+def sealed(view: View, **changes: Any) -> View:
     """A view of a client that sends SEAL's maps of many images, of a kind that tells its basis."""
     maps = smooth(2400, 16, 16).view(150, 16, 16, 16)
-    return replace(view, targets=SEAL(key=0).perturbed(maps), defense=imagined or view.defense, **changes)
+    layout = by_rank(maps.shape[1:])
+    return replace(view, targets=SEAL(key=0).perturbed(maps)[None], layout=layout, **changes)
 
 
 @pytest.mark.parametrize("rung", ["none", "family"])
 def test_it_is_fora_with_the_secret(rung: Any) -> None:
     """What it imagines is what SEAL does, up to rounding; where the kind is known, with the omega that is known."""
     truth = SEAL(key=0)
-    imagined = Composed((truth,)).known(rung, torch.zeros(0))
+    imagined: Imagined = Composed((truth,)).imagined(rung, torch.zeros(0))
     bases = found(truth.perturbed(smooth(4000, 16, 16).unsqueeze(1)))
     assert bases is not None
     attack = SealBasis(omega=0.7 if rung == "none" else 0.1)
-    defense = attack._sealed(imagined, bases, "map")
+    known = attack._sealed(imagined, bases, "map")
     x = torch.randn(3, 2, 16, 16, generator=generator(5), requires_grad=True)
-    sent, wanted = defense.outgoing(Message(0, CLIENT, SERVER, "smashed", 0, x), None).tensor, truth.perturbed(x)
+    sent, wanted = known.simulate(x, None), truth.perturbed(x)
     torch.testing.assert_close(sent, wanted, rtol=1e-4, atol=1e-4)
     slopes = [torch.autograd.grad(made.square().sum(), x)[0] for made in (sent, wanted)]
     torch.testing.assert_close(*slopes, rtol=1e-4, atol=1e-3)
@@ -171,7 +172,8 @@ def test_what_it_recovers_changes_what_it_does_and_without_seal_it_is_fora() -> 
 
 def test_who_holds_the_secret_uses_it() -> None:
     with scene(Identity) as made:
-        view = sealed(made.view, SEAL(key=0), threat=replace(made.view.threat, knowledge="exact"))
+        held = SEAL(key=0).imagined("exact", made.view.merged)
+        view = sealed(made.view, imagined=held, threat=replace(made.view.threat, knowledge="exact"))
         assert torch.equal(mounted(view, SealBasis(**BRIEF)), mounted(view, FORA(**BRIEF)))
 
 

@@ -12,12 +12,12 @@ from splitbench.attacks._alignment.matching import Matching, matched
 from splitbench.attacks.inversion import Inversion
 from splitbench.attacks.mean_image import MeanImage
 from splitbench.core.attack import Attack
-from splitbench.core.defense import Defense
 from splitbench.core.errors import CellError, SplitbenchError
+from splitbench.core.imagined import Imagined
+from splitbench.core.metric import Truth
 from splitbench.core.randomness import generator, seeded
 from splitbench.core.threat import ThreatModel
 from splitbench.core.view import View
-from splitbench.core.wire import Message
 from splitbench.metrics.ssim import SSIM
 from tests.attacks._scene import Silence, scene
 
@@ -36,7 +36,7 @@ def guess(attack: Attack, view: View) -> Tensor:
 
 
 def score(attack: Attack, view: View, truth: Tensor) -> float:
-    return float(SSIM()(guess(attack, view), truth).mean())
+    return float(SSIM()(guess(attack, view), Truth.of(truth)).mean())
 
 
 def test_it_sees_far_more_than_the_mean_image_and_nothing_where_nothing_is_sent() -> None:
@@ -77,16 +77,16 @@ def test_labels_help_also_where_the_server_does_not_hold_the_last_layers(attribu
         with seeded(0):
             view = replace(made.view, stages=middle, auxiliary=public)
             client = matched(stem(), view, Matching(3, 16, 1e-3, labels=1.0), generator(0))
-        assert client(public.x[:2]).shape == made.view.targets[:2].shape
+        assert client(public.x[:2]).shape == made.view.merged[:2].shape
         assert not client.training
 
 
 @dataclass(frozen=True)
-class Twisted(Defense):
+class Twisted(Imagined):
     """Turns every other channel over and makes the rest faint."""
 
-    def outgoing(self, message: Message, generator: torch.Generator | None) -> Message:
-        return message.carrying(message.tensor * torch.tensor([-3.0, 0.1]).repeat(8).view(1, -1, 1, 1))
+    def simulate(self, z: Tensor, generator: torch.Generator | None) -> Tensor:
+        return z * torch.tensor([-3.0, 0.1]).repeat(8).view(1, -1, 1, 1)
 
 
 def test_an_adversary_that_knows_the_defense_does_as_well_as_without_it_and_one_that_does_not_does_worse() -> None:
@@ -96,11 +96,11 @@ def test_an_adversary_that_knows_the_defense_does_as_well_as_without_it_and_one_
         with seeded(0, "client"):
             client = stem()
         open_view = replace(made.view, template=lambda: client)
-        told = replace(open_view, defense=Twisted())
-        told = replace(told, targets=told.imagine(open_view.targets, None))
+        told = replace(open_view, imagined=Twisted())
+        told = replace(told, targets=told.imagine(open_view.merged, None)[None])
         expected = score(perfect, open_view, made.truth)
         assert score(perfect, told, made.truth) == pytest.approx(expected, abs=0.02)
-        assert score(perfect, replace(told, defense=Defense()), made.truth) < expected - 0.2
+        assert score(perfect, replace(told, imagined=Imagined()), made.truth) < expected - 0.2
 
 
 def test_smashed_data_that_are_not_finite_fail_the_cell_and_a_missing_need_refuses() -> None:

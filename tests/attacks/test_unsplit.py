@@ -25,8 +25,8 @@ def small() -> nn.Module:
 def one_at_a_time(view: View, attack: UnSplit, clones: list[nn.Module]) -> Tensor:
     """The paper's loop as it is written, for one image after the other, each with a clone of its own."""
     found = []
-    spread = view.targets.var() if attack.relative else 1.0
-    for z, clone in zip(view.targets, clones, strict=True):
+    spread = view.merged.var() if attack.relative else 1.0
+    for z, clone in zip(view.merged, clones, strict=True):
         x = torch.full((1, *view.shape), 0.5, requires_grad=True)
         on_x = torch.optim.Adam([x], attack.lr, amsgrad=True)
         on_clone = torch.optim.Adam(clone.parameters(), attack.clone_lr, amsgrad=True)

@@ -10,11 +10,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from splitbench.core.defense import Defense
-from splitbench.core.party import SERVER, client
+from splitbench.core.defense import Context, Defense
+from splitbench.core.member import Batch, Plan
+from splitbench.core.message import About
+from splitbench.core.party import CLIENT, SERVER
 from splitbench.core.randomness import generator, seeded
-from splitbench.core.wire import Message, Wire
+from splitbench.core.schedule import together
+from splitbench.core.split import SplitModel
+from splitbench.core.wire import Wire
 from splitbench.defenses.seal import SEAL
+from splitbench.plan.cells import Training
+from splitbench.runner.learner import Optimised
+from splitbench.runner.parties import assemble, one_step
+from splitbench.topologies.vanilla import Vanilla
 from tests.benchmarks._least import least
 from tests.defenses.test_seal import retained
 
@@ -28,7 +36,7 @@ def maps(*shape: int) -> Tensor:
 def test_a_batch_costs_little_more_than_four_products_and_far_less_than_the_loop(benchmark: Any) -> None:
     torch.set_num_threads(2)
     x, seal = maps(128, 64, 32, 32), SEAL(key=1)
-    q = seal.bases(0, 32, 32)[0].float()
+    q = seal.bases(32, 32)[0].float()
     few = 20  # maps for the loop, which takes as long for each
 
     def products() -> None:
@@ -68,19 +76,18 @@ def test_a_training_step_is_little_dearer(benchmark: Any, side: int) -> None:
     layers = (nn.ReLU(), whole.maxpool, whole.layer1, whole.layer2, whole.layer3, whole.layer4)
     server = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), whole.fc)
     x, y = torch.rand(32, 3, side, side, generator=generator(0)), torch.arange(32) % 10
-    optimiser = torch.optim.SGD([*stem.parameters(), *server.parameters()], 1e-3)
+    model = SplitModel((stem, server), (CLIENT, SERVER))
+    model.train()
 
-    def step(defense: Defense) -> Callable[[], None]:
-        wire = Wire(defense, generator(0))
-
-        def take() -> None:
-            optimiser.zero_grad()
-            delivery = wire.send(Message(0, client(0), SERVER, "smashed", 0, stem(x)))
-            F.cross_entropy(server(delivery.received), y).backward()
-            delivery.sent.backward(delivery.received.grad)
-            optimiser.step()
-
-        return take
+    def step(defense: Defense) -> Callable[[], Any]:
+        members, plan = assemble(model, Plan((32,)), defense, Context(), 0, F.cross_entropy)
+        for member in members.values():
+            member.learner = Optimised(member.stages, Training(optimizer="sgd", lr=1e-3), 1000)
+        batches = {party: Batch(x, y, About.plain(0, torch.arange(32))) for party in plan.clients}
+        wire = Wire()
+        return lambda: together(
+            one_step(Vanilla(), members, plan, batches), wire, lambda party: members[party].at_work()
+        )
 
     both = {"seal": step(SEAL(key=1)), "none": step(Defense())}
     seconds = least(both, 8, lambda s: s["seal"] <= 1.3 * s["none"])

@@ -9,16 +9,23 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from splitbench.core.defense import Context, Defense
+from splitbench.core.member import Batch, Plan
+from splitbench.core.message import About
+from splitbench.core.schedule import together
 from splitbench.core.split import SplitModel, cut, same_network
-from splitbench.core.topology import Batch, Topology
+from splitbench.core.topology import Topology
 from splitbench.core.wire import Wire
+from splitbench.plan.cells import Training
+from splitbench.runner.learner import Optimised
+from splitbench.runner.parties import assemble, one_step
 from splitbench.topologies.parallel import Parallel
 from splitbench.topologies.vanilla import Vanilla
 
@@ -53,34 +60,37 @@ def data(size: int) -> tuple[Tensor, Tensor]:
     return x, torch.randint(10, (size,), generator=source)
 
 
-def optimizer(module: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.SGD(module.parameters(), lr=1e-3, momentum=0.9, fused=True)
+TRAINING = Training(optimizer="adam", lr=1e-3)
 
 
 def uncut_step(net: nn.Module, x: Tensor, y: Tensor) -> Callable[[], None]:
-    optimise = optimizer(net)
+    net.train()
+    learner = Optimised([net], TRAINING, 1000)
 
     def step() -> None:
-        optimise.zero_grad()
-        F.cross_entropy(net(x), y).backward()
-        optimise.step()
+        learner.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        loss.item()
+        learner.step()
 
     return step
 
 
-def split_step(topology: Topology, models: Sequence[SplitModel], x: Tensor, y: Tensor) -> Callable[[], None]:
-    stages = {id(stage): stage for model in models for stage in model.stages}.values()
-    optimisers = [optimizer(stage) for stage in stages]
-    rows = torch.arange(len(x)).chunk(len(models))
-    batches = [Batch(i, x[mine], y[mine], mine) for i, mine in enumerate(rows)]
+def split_step(topology: Topology, model: SplitModel, clients: int, x: Tensor, y: Tensor) -> Callable[[], None]:
+    """One exchange as a training takes it: every party with its optimizer and its own random numbers."""
+    model.train()
+    rows = torch.arange(len(x)).chunk(clients)
+    plan = Plan(tuple(map(len, rows)), batch=len(rows[0]))
+    members, plan = assemble(model, plan, Defense(), Context(clients=clients), 0, F.cross_entropy)
+    for member in members.values():
+        member.learner = Optimised(member.stages, TRAINING, 1000)
+    parts = {party: (x[mine], y[mine], mine) for party, mine in zip(plan.clients, rows, strict=True)}
     wire = Wire()
 
     def step() -> None:
-        for optimise in optimisers:
-            optimise.zero_grad()
-        topology.exchange(models, batches, wire, F.cross_entropy, 0, [1 / len(models)] * len(models))
-        for optimise in optimisers:
-            optimise.step()
+        batches = {party: Batch(x, y, About.plain(party.index, mine)) for party, (x, y, mine) in parts.items()}
+        together(one_step(topology, members, plan, batches), wire, lambda party: members[party].at_work())
 
     return step
 
@@ -103,7 +113,7 @@ def least_seconds(whole: Callable[[], None], split: Callable[[], None], limit: f
 def compare(benchmark, name: str, topology: Topology, clients: int, size: int, limit: float) -> float:
     uncut, model = build(name)
     x, y = data(size)
-    steps = (uncut_step(uncut, x, y), split_step(topology, topology.lay_out(model, clients), x, y))
+    steps = (uncut_step(uncut, x, y), split_step(topology, model, clients, x, y))
     whole, split = benchmark.pedantic(least_seconds, (*steps, limit), rounds=1)
     benchmark.extra_info.update(uncut_seconds=whole, split_seconds=split, ratio=split / whole)
     print(f"\n{name}, {clients} clients, {size} images: uncut {whole:.3f} s, split {split:.3f} s, {split / whole:.3f}")

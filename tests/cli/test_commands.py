@@ -104,7 +104,7 @@ def test_show_tells_everything_about_a_run_a_recipe_and_a_component(splitbench: 
     splitbench("train", *tiny)
     run = json.loads(splitbench("show", "run", "latest", "--json").out)
     assert run["recipe"]["model"]["name"] == "lenet5"
-    assert set(run["provenance"]["sample_digests"]) == {"private", "auxiliary", "evaluation", "test"}
+    assert set(run["provenance"]["sample_digests"]) == {"private", "auxiliary", "evaluation", "nonmembers", "test"}
     assert {"weights.safetensors", "recipe.yaml", "provenance.json", "samples.safetensors"} <= set(run["files"])
     assert json.loads(splitbench("show", run["run"][:8], "--json").out) == run
     assert "quickstart" in splitbench("show", "recipe", "quickstart").out
@@ -147,7 +147,7 @@ def test_an_attacked_number_stands_beside_its_undefended_twin(splitbench: Comman
     trained = json.loads(splitbench("train", "--defense", "gaussian", "--sigma", "3", *tiny, "--json").out)
     said = splitbench("attack", "inversion", "--run", trained["run"], "--steps", "5")
     assert "(undefended " in said.out
-    assert "mean image" in said.out
+    assert "blind guess" in said.out
     # The twin takes as long again: the number is told before, and the wait only once.
     assert "inversion(steps=5) is done: ssim" in said.err
     assert "is done" not in splitbench("attack", "inversion", "--run", trained["run"], "--steps", "6", "--json").out
@@ -173,3 +173,52 @@ def test_an_attack_that_cannot_be_mounted_is_skipped_with_the_reason(
     assert said.code == 0
     assert "skipped: needs queries=1 or architecture=true" in said.err
     assert len(json.loads(splitbench("ls", "runs", "--json").out)) == 1, "nothing was trained for it"
+
+
+def test_a_skip_for_want_of_a_capability_says_what_to_add(splitbench: Command, tiny: tuple[str, ...]) -> None:
+    splitbench("train", *tiny)
+    said = splitbench("attack", "fsha")
+    assert said.code == 0
+    assert "add --tampers, or in a recipe threat: {tampers: true}" in said.err
+
+
+def test_a_network_that_did_not_learn_is_said_to_have_not(splitbench: Command, tiny: tuple[str, ...]) -> None:
+    said = splitbench("train", *tiny, "--lr", "1e-9")
+    assert said.code == 0, said.err
+    assert "the network did not learn: accuracy 0." in said.out
+    assert "did not learn" not in splitbench("train", *tiny, "--epochs", "12", "--private", "600").out
+
+
+def test_a_boolean_setting_may_stand_alone(splitbench: Command, tmp_path: Path, tiny: tuple[str, ...]) -> None:
+    (tmp_path / "own.py").write_text(
+        "from dataclasses import dataclass\nfrom splitbench.core.defense import Defense\n\n\n"
+        "@dataclass(frozen=True)\nclass Mine(Defense):\n    strong: bool = False\n    share: float = 0.5\n"
+    )
+    own = f"{tmp_path / 'own.py'}:Mine"
+    said = splitbench("train", "--defense", own, "--strong", *tiny, "--json")
+    assert said.code == 0, said.err
+    run = json.loads(splitbench("show", "run", json.loads(said.out)["run"], "--json").out)
+    assert run["recipe"]["defenses"][0]["settings"] == {"strong": True, "share": 0.5}
+    assert splitbench("train", "--defense", own, "--share", *tiny).code == 2
+
+
+def test_every_field_is_an_option_of_its_own_name_type_and_default(splitbench: Command) -> None:
+    import typer
+
+    from splitbench.cli.main import app
+    from splitbench.core.threat import ThreatModel
+    from splitbench.plan.cells import Counts, Options, Training
+    from splitbench.plan.fields import fields_of
+
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for name, owners in (("train", (Options, Training, Counts)), ("attack", (ThreatModel,))):
+        options = {p.name: p for p in commands[name].params}
+        for field in (f for owner in owners for f in fields_of(owner)):
+            option = options[field.name]
+            assert f"--{field.name.replace('_', '-')}" in option.opts
+            assert field.note[1:] in option.help
+            assert all(choice in option.help for choice in field.choices)
+            if name == "train" and field.plain is not tuple:
+                assert option.default == field.default
+            else:
+                assert option.default is None, "the run decides"

@@ -17,7 +17,7 @@ def test_the_worst_case_comes_last_with_who_won(splitbench: Command, tiny: tuple
     alone = splitbench("evaluate")
     assert alone.code == 0, alone.err
     assert "worst case" not in alone.out
-    assert json.loads(splitbench("evaluate", "--json").out)["worst_case"] is None
+    assert json.loads(splitbench("evaluate", "--json").out)["worst_case"] == {}
     assert splitbench("attack", "inversion", "--steps", "3", "--knowledge", "exact").code == 0
     said = splitbench("evaluate")
     assert said.code == 0, said.err
@@ -26,7 +26,7 @@ def test_the_worst_case_comes_last_with_who_won(splitbench: Command, tiny: tuple
     assert "over 4 images, won by inversion(steps=3) on " in last
     assert "inversion(steps=3) · exact on " in last
 
-    found = json.loads(splitbench("evaluate", "--json").out)["worst_case"]
+    found = json.loads(splitbench("evaluate", "--json").out)["worst_case"]["inputs"]
     assert sum(found["won"].values()) == found["n"] == 4
     assert found["left_out"] == []
     rows = [Store().get(key) for key in found["outcomes"]]

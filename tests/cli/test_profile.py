@@ -22,7 +22,7 @@ def test_it_answers_whether_the_client_fits(splitbench: Command) -> None:
     said = splitbench("profile", "--device", "rpi4", *SMALL, "--defense", "seal", "--omega", "0.5")
     assert said.code == 0, said.err
     for words in ("seal(omega=0.5)", "client layers", "client defense", "server layers", "MACs backward", "optimizer",
-                  "a round", "fits rpi4", "thop counts"):  # fmt: skip
+                  "per round", "fits rpi4", "thop counts"):  # fmt: skip
         assert words in said.out, words
     tight = splitbench(
         "profile", "--device", "rpi_zero2", "--model", "resnet18", "--cut", "layer4", "--shape", "3x224x224"

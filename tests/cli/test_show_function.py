@@ -102,7 +102,7 @@ def test_a_secret_function_is_the_one_that_training_uses(splitbench: Command) ->
     told = json.loads(said.out)
     assert told["key"] == 5
     for row in told["sizes"]:
-        assert row["function"] == SEAL(key=5).function_of(0, row["size"], row["size"]).name
+        assert row["function"] == SEAL(key=5).function_of(row["size"], row["size"]).name
 
 
 def test_without_a_key_one_is_drawn_and_told(splitbench: Command) -> None:
@@ -213,7 +213,7 @@ def test_the_feature_maps_of_a_run(splitbench: Command, tiny: tuple[str, ...]) -
         ("cos --picture f.gif", ["--picture", "ends with .png or .svg", "'f.gif'"]),
         ("cos --sise 14", ["no option --sise", "did you mean '--size'"]),
         ("cos --omega 0.7", ["no option --omega"]),
-        ("--size 14", ["--size is of one function", "show function cos"]),
+        ("--size 14", ["--size applies to one function", "show function cos"]),
         ("csine --size 0 --over row --picture f.gif", ["function", "--size", "--over", "--picture", "4 mistakes"]),
     ],
 )

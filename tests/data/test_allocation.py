@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from splitbench.core.data import DataSet, Samples
+from splitbench.core.data import DataSet, Field, Samples
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.randomness import generator
 from splitbench.data._allocation.allocate import allocate
@@ -132,15 +132,15 @@ def test_digests_tell_sets_apart_and_not_their_order():
     first = allocate(data, 10, 10, 10, generator(0))
     shuffled = replace(first, private=first.private.flip(0))
     assert shuffled.digests == first.digests
-    assert set(first.digests) == {"private", "auxiliary", "evaluation", "test"}
-    assert len(set(first.digests.values())) == 4
+    assert set(first.digests) == {"private", "auxiliary", "evaluation", "nonmembers", "test"}
+    assert len(set(first.digests.values())) == 5
     assert allocate(data, 10, 10, 10, generator(1)).digests["private"] != first.digests["private"]
     same_rows = replace(first, evaluation=first.private)
     assert same_rows.digests["evaluation"] != same_rows.digests["private"], "rows of another split"
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 9), st.sampled_from([torch.uint8, torch.int64]), st.integers(0, 1000))
+@given(st.integers(1, 9), st.sampled_from([torch.uint8, torch.int64, torch.float32]), st.integers(0, 1000))
 def test_prints_are_equal_exactly_where_rows_are(width, dtype, seed):
     x = torch.randint(0, 3, (60, width), generator=generator(seed)).to(dtype)
     found = torch.from_numpy(prints(x).astype("int64"))
@@ -156,3 +156,105 @@ def test_prints_tell_rows_apart_that_differ_in_one_bit():
     assert np.bitwise_or.reduce(found) == 2**64 - 1, "all of the 64 bits are in use"
     assert len(set((found >> np.uint64(32)).tolist())) > len(x) - 5
     assert ((found >> np.uint64(32)) != (found & np.uint64(2**32 - 1)))[1:].all(), "the halves are two hashes"
+
+
+@settings(max_examples=200, deadline=None)
+@given(some, some, some, st.integers(1, 20), st.integers(0, 20), st.integers(0, 20), st.integers(0, 20), st.booleans())
+def test_non_members_and_foreign_samples_are_disjoint_from_all_others(
+    train, test, foreign, private, auxiliary, evaluation, candidates, own
+):
+    data, other = made(train, test), made(foreign, [200])
+    public = data if own else other
+    try:
+        allocation = allocate(data, private, auxiliary, evaluation, generator(0), public, candidates)
+    except SplitbenchError:
+        return
+    mine, scored = numbers(data.train.x, allocation.private), numbers(data.test.x, allocation.evaluation)
+    known = numbers(allocation.public.train.x, allocation.auxiliary)
+    strangers = numbers(data.test.x, allocation.nonmembers)
+    assert len(allocation.nonmembers) == candidates
+    assert len(allocation.auxiliary) == auxiliary
+    assert not strangers & (set(train) | scored | known)
+    assert not set(allocation.nonmembers.tolist()) & set(allocation.evaluation.tolist())
+    assert not known & (mine | set(test))
+    assert allocation.public.digest == public.digest
+    allocation.check()
+
+
+def test_neither_candidates_nor_auxiliary_samples_from_elsewhere_change_who_is_private_or_evaluated():
+    data, other = made(range(100), range(100, 150)), made(range(150, 250), range(3))
+    base = allocate(data, 20, 10, 10, generator(5))
+    assert base.public is data
+    assert len(base.nonmembers) == 0
+    for asked in (
+        allocate(data, 20, 10, 10, generator(5), candidates=30),
+        allocate(data, 20, 40, 10, generator(5), candidates=3),
+        allocate(data, 20, 60, 10, generator(5), other, 30),
+    ):
+        assert torch.equal(asked.private, base.private)
+        assert torch.equal(asked.evaluation, base.evaluation)
+    few, many = (allocate(data, 20, 10, 10, generator(5), candidates=n).nonmembers for n in (5, 30))
+    assert torch.equal(few, many[:5])
+
+
+def test_samples_of_another_data_set_are_taken_from_its_training_split_and_leave_all_of_ours_private():
+    data, other = made(range(50), range(50, 60)), made([*range(100, 120), 3, 55], range(200, 210))
+    allocation = allocate(data, 0, 20, 5, generator(0), other)
+    assert sorted(allocation.private.tolist()) == list(range(50))
+    assert set(allocation.samples("auxiliary").x[:, 0, 0, 0].tolist()) == set(range(100, 120))
+    assert torch.equal(allocation.samples("private").x, data.train.x[allocation.private])
+    assert torch.equal(allocation.samples("nonmembers").x, data.test.x[:0])
+    with pytest.raises(SplitbenchError, match=r"asked for 21 auxiliary samples; of the 22 .* 20 are left"):
+        allocate(data, 0, 21, 5, generator(0), other)
+    digests = allocation.digests
+    ours = replace(allocation, public=data)
+    assert ours.digests["auxiliary"] != digests["auxiliary"], "rows of another data set"
+    assert ours.digests["private"] == digests["private"]
+
+
+def test_the_same_data_loaded_again_is_no_other_data_set():
+    data, again = made(range(50), range(50, 60)), made(range(50), range(50, 60))
+    one, other = allocate(data, 20, 10, 5, generator(0)), allocate(data, 20, 10, 5, generator(0), again)
+    assert other.public is data
+    assert one.digests == other.digests
+
+
+def test_samples_of_another_shape_or_kind_cannot_be_auxiliary():
+    data = made(range(20), range(20, 30))
+    small = replace(
+        data, train=Samples(torch.zeros(9, 3, 4, 4, dtype=torch.uint8), torch.zeros(9).long()), name="small"
+    )
+    with pytest.raises(SplitbenchError, match=r"'small' cannot be auxiliary to 'made'.*\(3, 4, 4\).*\(3, 5, 7\)"):
+        allocate(data, 5, 5, 5, generator(0), small)
+    rows = Samples(torch.rand(9, 2), torch.zeros(9, dtype=torch.int64))
+    table = DataSet(
+        "table", rows, Samples(torch.rand(9, 2), rows.y), 1, modality="tabular", fields=(Field("a"), Field("b"))
+    )
+    others = DataSet(
+        "others", Samples(torch.rand(9, 2), rows.y), rows, 1, modality="tabular", fields=(Field("a"), Field("c"))
+    )
+    with pytest.raises(SplitbenchError, match="describe other fields"):
+        allocate(table, 5, 2, 2, generator(0), others)
+
+
+def test_more_candidates_than_there_are_says_how_many_there_are():
+    data = made(range(20), [*range(2), *range(30, 38), 30])
+    with pytest.raises(
+        SplitbenchError, match=r"asked for 9 samples that are no members; .* has 11, of which \d are left"
+    ):
+        allocate(data, 5, 1, 2, generator(0), candidates=9)
+    with pytest.raises(SplitbenchError, match="candidate samples cannot be negative"):
+        allocate(data, 5, 1, 2, generator(0), candidates=-1)
+
+
+def test_the_check_finds_non_members_among_the_others():
+    data = made([*range(20)], [3, *range(30, 40), 30])
+    fine = allocate(data, 5, 5, 5, generator(0), candidates=2)
+    rows = torch.tensor
+    for changes, said in (
+        ({"private": rows([3]), "nonmembers": rows([0])}, "1 of the nonmembers samples are among the private"),
+        ({"evaluation": rows([1]), "nonmembers": rows([11])}, "1 of the nonmembers samples are among the evaluation"),
+        ({"evaluation": rows([1]), "nonmembers": rows([2, 2])}, "1 nonmembers samples are given twice"),
+    ):
+        with pytest.raises(SplitbenchError, match=said):
+            replace(fine, **changes).check()

@@ -252,7 +252,7 @@ def test_what_is_fetched_is_what_is_read(name):
     """Every source becomes something that the data set looks for, or one of the parts beside it."""
     component = load("data", name)
     sources = getattr(component, "sources", ())
-    assert sources or name in ("celeba", "fashion_mnist_mini")
+    assert sources or name in ("celeba", "criteo", "fashion_mnist_mini")
     for source in sources:
         algorithm, _, digest = source.digest.partition(":")
         assert len(digest) == 2 * hashlib.new(algorithm).digest_size

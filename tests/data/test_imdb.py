@@ -116,7 +116,7 @@ def test_robertas_two_files_give_the_ids_that_transformers_gives(tmp_path):
         ({}, "no tokenizer at .*vocab.json and merges.txt not found"),
         ({"vocab.json": "{}"}, "merges.txt not found"),
         ({"tokenizer.json": "{"}, "tokenizer.json cannot be read as a tokenizer"),
-        ({"vocab.json": '{"<s>": 1}', "merges.txt": ""}, "<s> has the id 1, in RoBERTa it is 0"),
+        ({"vocab.json": '{"<s>": 1}', "merges.txt": ""}, "has neither <s>, </s>, <unk> nor"),
     ],
 )
 def test_a_tokenizer_that_is_not_one_is_named(lines, tmp_path_factory, files, said):
@@ -132,6 +132,74 @@ def test_a_tokenizer_larger_than_the_vocabulary_says_how_large(lines, tmp_path):
     needed = trained(340).get_vocab_size()
     with pytest.raises(SplitbenchError, match=f"set `vocabulary` to {needed}"):
         Imdb(vocabulary=300, tokenizer=str(tmp_path / "tokenizer.json")).load((lines,))
+
+
+def word_piece(place):
+    """A tokenizer of BERT's kind, saved as its publishers save it: with truncation and padding."""
+    vocabulary = [
+        "[PAD]",
+        "this",
+        "film",
+        "was",
+        "a",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "delight",
+        "dull",
+        "d",
+        "##ull",
+        ",",
+        ".",
+    ]
+    made = tokenizers.Tokenizer(
+        tokenizers.models.WordPiece({w: i for i, w in enumerate(vocabulary)}, unk_token="[UNK]")
+    )
+    made.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
+    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    made.enable_truncation(4)
+    made.enable_padding(length=9)
+    place.mkdir(exist_ok=True)
+    made.save(str(place / "tokenizer.json"))
+    return vocabulary
+
+
+def test_a_tokenizer_of_berts_kind_puts_its_own_marks_around_a_text(lines, tmp_path):
+    words = word_piece(tmp_path / "bert")
+    data = Imdb(length=12, tokenizer=str(tmp_path / "bert")).load((lines,))
+    dull = ["[CLS]", *(["dull", ",", "dull", ",", "dull", "."] * 2)[:10], "[SEP]"]
+    assert [words[i] for i in data.train.x[1].tolist()] == dull
+    first = "[CLS] this film was a delight [UNK] [UNK] [UNK] [UNK] [UNK] [SEP]"
+    assert " ".join(words[i] for i in data.train.x[0].tolist()) == first
+    assert data.train.x.max() < len(words)
+
+
+def test_a_tokenizer_is_also_looked_for_in_the_data_folders(lines, tmp_path_factory, monkeypatch):
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    word_piece(lines / "bert")
+    near, far = (Imdb(length=12, tokenizer=place).load((lines,)) for place in (str(lines / "bert"), "bert"))
+    assert near.digest == far.digest
+    with pytest.raises(SplitbenchError, match="no tokenizer at nowhere"):
+        Imdb(tokenizer="nowhere").load((lines,))
+
+
+def test_the_pretrained_encoders_tokenizer_gives_the_ids_that_transformers_gives(shared_data, lines):
+    transformers = pytest.importorskip("transformers")
+    folder = shared_data / "weights" / "minilm"
+    if not (folder / "tokenizer.json").is_file():
+        pytest.skip("no weights/minilm in the data")
+    data = Imdb(length=12, tokenizer=str(folder)).load((lines,))
+    theirs = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(folder / "tokenizer.json"), cls_token="[CLS]", sep_token="[SEP]", pad_token="[PAD]"
+    )
+    for row, (text, _) in zip(data.train.x, TRAIN[:1], strict=False):
+        assert row.tolist() == theirs(text, truncation=True, max_length=12)["input_ids"]
+
+
+@pytest.mark.parametrize("vocabulary", [1, 299])
+def test_a_vocabulary_that_does_not_hold_every_byte_is_refused(lines, vocabulary):
+    with pytest.raises(SplitbenchError, match=f"a vocabulary of {vocabulary} .*set 300 or more, or 0"):
+        Imdb(vocabulary=vocabulary).load((lines,))
 
 
 def test_training_the_tokenizer_again_gives_the_same_one(lines):

@@ -8,10 +8,13 @@ import torch
 from _written import arrays, pictures
 
 from splitbench.core.errors import SplitbenchError
+from splitbench.core.metric import Truth
 from splitbench.data._formats import npz as _npz
 from splitbench.data.celeba import CelebA
 from splitbench.data.cifar10 import Cifar10
 from splitbench.data.lfw import Lfw
+from splitbench.metrics.accuracy import Accuracy
+from splitbench.metrics.mcc import MCC
 
 
 @pytest.fixture
@@ -137,9 +140,22 @@ def faces(**changes):
 def test_attributes_are_zeros_and_ones_and_identities_are_kept_beside_them(write):
     data = _npz.read(write(**faces()), "own")
     assert (data.task, data.classes, data.names) == ("attributes", 3, ("Bald", "Young", "Smiling"))
-    assert data.train.y.dtype == torch.float32
+    assert data.train.y.dtype == torch.int64
     assert data.train.y.tolist() == faces()["attributes_train"].tolist()
     assert data.train.extras["identity"].tolist() == [0, 0, 1, 1, -1, -1]
+
+
+def test_attributes_can_be_scored_against_the_logits_of_a_network(tmp_path):
+    np.savez(tmp_path / "celeba.npz", **faces())
+    data = CelebA().load((tmp_path,))
+    assert data.train.y.dtype == data.test.y.dtype == torch.int64
+    truth = Truth(data.train.y, data.train.extras)
+    right = data.train.y * 2.0 - 1
+    for metric in (Accuracy(), MCC()):
+        assert metric.applies(truth) is None
+        assert metric(right, truth).mean() == pytest.approx(1)
+        assert metric(-right, truth).mean() < 0.5
+    assert metric.applies(Truth.of(data.train.y.float())) is not None, "as floats they were refused"
 
 
 @pytest.mark.parametrize(

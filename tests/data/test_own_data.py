@@ -126,9 +126,9 @@ def test_folders_and_files_of_another_shape_are_refused_with_what_is_wanted(tmp_
     root.mkdir()
     with pytest.raises(SplitbenchError, match=r"it must be an \.npz with x_train"):
         registry.load("data", str(root))
-    (tmp_path / "pets.csv").touch()
+    (tmp_path / "pets.tsv").touch()
     with pytest.raises(SplitbenchError, match=r"it must be an \.npz with x_train"):
-        registry.load("data", str(tmp_path / "pets.csv"))
+        registry.load("data", str(tmp_path / "pets.tsv"))
     (root / "train" / "cat").mkdir(parents=True)
     with pytest.raises(SplitbenchError, match="no folder 'test'"):
         registry.load("data", str(root))

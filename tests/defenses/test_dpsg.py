@@ -14,18 +14,24 @@ from safetensors.torch import load_file
 from torch import nn
 
 from splitbench.core.component import validated
-from splitbench.core.defense import Composed, Turn
+from splitbench.core.defense import Composed, Context, Turn
 from splitbench.core.errors import CellError, SplitbenchError
+from splitbench.core.member import Batch, Plan
+from splitbench.core.message import About
+from splitbench.core.party import SERVER
 from splitbench.core.registry import load
+from splitbench.core.schedule import together
 from splitbench.core.split import cut, same_network
 from splitbench.core.threat import ThreatModel
-from splitbench.core.topology import Batch
 from splitbench.core.wire import Wire
 from splitbench.defenses._noise.per_sample import PerSample, without_batch_norm
 from splitbench.defenses.dpsg import DPSG
+from splitbench.plan.cells import Training
 from splitbench.runner import runfolder
 from splitbench.runner.adversary import view_of
 from splitbench.runner.execute import run
+from splitbench.runner.learner import Optimised
+from splitbench.runner.parties import assemble, one_step
 from splitbench.runner.prepare import prepare
 from splitbench.runner.train import train
 from splitbench.store.store import Store
@@ -237,8 +243,7 @@ def test_it_spends_what_the_worst_off_protected_client_does():
     turns = [Turn(0, 0.01, 1, 10), Turn(1, 0.5, 1, 10), Turn(0, 0.02, 1, 1)]
     assert epsilon(turns) == epsilon(turns[1:2])
     assert epsilon([turns[0], turns[2]]) > epsilon([turns[0]])
-    alone = Composed((DPSG(),), clients=1).spent(turns)
-    assert alone == {"epsilon": epsilon([turns[0], turns[2]]), "delta": 1e-5}
+    assert Composed((DPSG(),)).spent(turns) == {"epsilon": epsilon(turns), "delta": 1e-5}
 
 
 def test_a_sample_that_is_twice_in_a_batch_has_half_the_noise():
@@ -269,7 +274,7 @@ def test_several_clients_train_in_every_topology_and_the_same_seed_gives_the_sam
     [finished] = run([cell], store)
     assert finished.outcome.status == "done", finished.outcome.reason
     stored = load_file(store.run_folder(cell.key) / "weights.safetensors")
-    again = runfolder.state(train(prepare(cell.run)).prepared.models)
+    again = runfolder.state(train(prepare(cell.run)).prepared)
     assert stored.keys() == again.keys()
     assert all(torch.equal(stored[name], again[name]) for name in stored)
     costs = finished.outcome.costs
@@ -295,13 +300,13 @@ def test_a_run_is_stored_loaded_and_attacked(tmp_path: Path):
     assert {name for name in stored if name.startswith("client0")} == {
         "client0/0/conv1.weight", "client0/0/bn1.weight", "client0/0/bn1.bias"}  # fmt: skip
     again = runfolder.load(store, trained.cell.key)
-    state = runfolder.state(again.prepared.models)
+    state = runfolder.state(again.prepared)
     assert all(torch.equal(state[name], stored[name]) for name in stored)
-    with view_of(again, ThreatModel(architecture=True)) as view:
+    with view_of(again, ThreatModel(architecture=True), "inputs", None) as view:
         template = view.template()
         # The layers as trained: group norm has no running statistics.
         assert [*template.state_dict()] == [*again.prepared.models[0].stages[0].state_dict()]
-        assert template(torch.rand(2, *view.shape)).shape[1:] == view.targets.shape[1:]
+        assert template(torch.rand(2, *view.shape)).shape[1:] == view.targets.shape[2:]
 
 
 def test_without_clipping_or_noise_a_run_is_the_undefended_one(tmp_path: Path):
@@ -330,15 +335,16 @@ def test_texts_train():
     vanilla, defense = load("topologies", "vanilla")(), DPSG(noise=0.1)
     split = defense.prepare(model.split(model.build((12,), 2), ("embeddings",)))
     words = split.stages[0].state_dict()["embeddings.words.weight"]
-    optimizer = torch.optim.Adam([p for stage in split.stages for p in stage.parameters()], lr=0.01)
     tokens = torch.randint(4, 30, (16, 12))
-    batch = Batch(0, tokens, tokens[:, 0] % 2, torch.arange(16))
-    wire = Wire(defense, torch.Generator().manual_seed(0))
-    before, losses = words.clone(), []
-    for step in range(40):
-        optimizer.zero_grad()
-        losses.append(vanilla.exchange([split], [batch], wire, F.cross_entropy, step, [1.0]))
-        optimizer.step()
+    members, plan = assemble(split, Plan((16,)), defense, Context(), 0, F.cross_entropy)
+    batches = {party: Batch(tokens, tokens[:, 0] % 2, About.plain(0, torch.arange(16))) for party in plan.clients}
+    for member in members.values():
+        member.learner = Optimised(member.stages, Training(lr=0.01), 40)
+        member.losses.append([])
+    before = words.clone()
+    for _ in range(40):
+        together(one_step(vanilla, members, plan, batches), Wire(), lambda party: members[party].at_work())
+    losses = members[SERVER].losses[0]
     assert losses[-1] < 0.5 * losses[0]
     assert not torch.equal(words[4:], before[4:])
 

@@ -6,17 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from splitbench.core.component import validated
+from splitbench.core.message import Message
 from splitbench.core.party import CLIENT, SERVER
-from splitbench.core.wire import Message, Wire
+from splitbench.core.randomness import generator
 from splitbench.defenses.gaussian import Gaussian
 
 
 def message(z, kind="smashed"):
-    return Message(0, CLIENT, SERVER, kind, 0, z)
+    return Message(CLIENT, SERVER, kind, z)
 
 
 def noisy(sigma, z, seed=0):
-    return Wire(Gaussian(sigma=sigma), torch.Generator().manual_seed(seed)).send(message(z)).received
+    return Gaussian(sigma=sigma).outgoing(message(z), torch.Generator().manual_seed(seed)).tensor
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(0, 2**31))
@@ -43,8 +44,15 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not():
 
 
 def test_noise_is_fresh_for_every_message():
-    wire = Wire(Gaussian(), torch.Generator().manual_seed(0))
-    assert not torch.equal(*(wire.send(message(torch.zeros(5))).received for _ in range(2)))
+    draws = generator(0)
+    assert not torch.equal(*(Gaussian().outgoing(message(torch.zeros(5)), draws).tensor for _ in range(2)))
+
+
+def test_the_mean_of_many_rounds_is_what_was_hidden():
+    z, draws = torch.rand(3, 4), generator(0)
+    rounds = torch.stack([Gaussian(sigma=1.0).outgoing(message(z), draws).tensor for _ in range(10_000)])
+    merged = Gaussian(sigma=1.0).imagined("exact", z).merge(rounds)
+    torch.testing.assert_close(merged, z, rtol=0, atol=0.05)  # five standard errors
 
 
 def test_the_global_generator_is_left_alone():

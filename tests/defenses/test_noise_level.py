@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from splitbench.core.defense import Composed, Defense
+from splitbench.core.defense import Composed
+from splitbench.core.imagined import Imagined, Rebuilt, Several
 from splitbench.defenses._noise.noise_level import noise_level
 from splitbench.defenses.gaussian import Gaussian
 
@@ -32,12 +33,15 @@ def test_nothing_seen_means_no_noise() -> None:
 
 def test_the_ladder_of_knowledge() -> None:
     defense, seen = Gaussian(0.7), 0.7 * torch.randn(32, 8, 14, 14, generator=torch.Generator().manual_seed(0))
-    assert type(defense.known("none", seen)) is Defense
-    family = defense.known("family", seen)
-    assert isinstance(family, Gaussian)
-    assert family.sigma != defense.sigma
-    assert family.sigma == pytest.approx(0.7, rel=0.3)
-    assert defense.known("exact", seen) == defense
-    both = Composed((defense, Gaussian(0.1)), clients=2).known("exact", seen)
-    assert isinstance(both, Composed)
-    assert both.parts == (defense, Gaussian(0.1))
+    assert type(defense.imagined("none", seen)) is Imagined
+    family = defense.imagined("family", seen)
+    assert isinstance(family, Rebuilt)
+    assert isinstance(family.defense, Gaussian)
+    assert family.defense.sigma != defense.sigma
+    assert family.defense.sigma == pytest.approx(0.7, rel=0.3)
+    exact = defense.imagined("exact", seen)
+    assert isinstance(exact, Rebuilt)
+    assert exact.defense == defense
+    both = Composed((defense, Gaussian(0.1))).imagined("exact", seen)
+    assert isinstance(both, Several)
+    assert [part.defense for part in both.parts if isinstance(part, Rebuilt)] == [defense, Gaussian(0.1)]

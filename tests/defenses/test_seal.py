@@ -9,23 +9,29 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.fft import dctn
-from torch import Tensor
+from torch import Tensor, nn
 
 from splitbench.core.data import as_input
-from splitbench.core.defense import Composed, Defense
+from splitbench.core.defense import Composed, Context
 from splitbench.core.errors import CellError, SplitbenchError
-from splitbench.core.party import SERVER, client
+from splitbench.core.imagined import Imagined
+from splitbench.core.member import Plan
+from splitbench.core.message import Message
+from splitbench.core.party import CLIENT, SERVER, client
 from splitbench.core.randomness import generator
-from splitbench.core.wire import Message
+from splitbench.core.split import cut, same_network
+from splitbench.defenses.none import None_
 from splitbench.defenses.seal import SEAL
 from splitbench.methods.seal.periodic import CATALOGUE, basis, judge, named, sampled, secret
 from splitbench.methods.seal.zigzag import dropped, order
 from splitbench.runner.execute import run
+from splitbench.runner.inference import smash
+from splitbench.runner.parties import assemble
 from splitbench.runner.prepare import prepare
-from splitbench.runner.train import smash
 from splitbench.store.store import Store
 from tests.runner._small import cells
 
@@ -186,7 +192,7 @@ def feature_maps() -> Tensor:
     """Of conv1 and bn1 of a trained run on real images, as many as a slow loop can bear."""
     [cell] = cells(model={"resnet18": {"width": 0.25}}, cut="stem", samples={"private": 64, "evaluation": 4})
     prepared = prepare(cell.run)
-    z = smash(prepared.models[0], as_input(prepared.evaluation.x), prepared.defense, generator(0))
+    z = smash(prepared, as_input(prepared.evaluation.x), generator(0))
     return z[:, :8].double()
 
 
@@ -244,7 +250,7 @@ def test_a_blank_map_stays_blank() -> None:
 def test_algorithm_5_chooses_once_and_depends_on_its_signal() -> None:
     z = normal(3, 4, 16, 16)
     gaussian, uniform = (SEAL(key=1, indices="before", signal=signal) for signal in ("gaussian", "uniform"))
-    q = basis(gaussian.function_of(0, 16, 16), 16)
+    q = basis(gaussian.function_of(16, 16), 16)
     kept = [(q @ seal.perturbed(z) @ q.T).abs().gt(1e-9).sum((-2, -1)) for seal in (gaussian, uniform)]
     assert kept[0].unique().numel() == kept[1].unique().numel() == 1
     assert int(kept[0].max()) > 100 > int(kept[1].max())
@@ -252,63 +258,107 @@ def test_algorithm_5_chooses_once_and_depends_on_its_signal() -> None:
 
 def test_each_client_has_its_own_function_and_the_unprotected_have_none() -> None:
     z = normal(2, 3, 16, 16, dtype=torch.float32)
-    defense = Composed((SEAL(key=1),), clients=2)
-    sent = [defense.outgoing(Message(0, client(index), SERVER, "smashed", 0, z), None).tensor for index in range(3)]
-    assert not torch.allclose(sent[0], sent[1])
-    assert torch.equal(sent[2], z)
+    for seal in (SEAL(), SEAL(key=1)):
+        model = same_network(cut(nn.Sequential(nn.Identity(), nn.Flatten()), ["0"]))
+        members, _ = assemble(model, Plan((1, 1, 1)), seal, Context(secret=4), 0, F.cross_entropy, protected=2)
+        sent = [members[client(index)].defense.sent(z, None) for index in range(3)]
+        assert not torch.allclose(sent[0], sent[1])
+        assert torch.equal(sent[2], z)
+
+
+def bound(seal: SEAL, secret: int = 0, index: int = 0) -> SEAL:
+    return seal.bind(Context(client=index, secret=secret))
+
+
+def test_the_function_is_that_of_the_clients_secret_or_of_the_key_and_its_number() -> None:
+    names = [bound(SEAL(), secret).function_of(16, 16).name for secret in (1, 2)]
+    assert len(set(names)) == 2
+    assert bound(SEAL(omega=0.1), 1).function_of(16, 16).name == names[0], "whatever is kept"
+    keyed = [bound(SEAL(key=7), secret, 0).function_of(16, 16).name for secret in (1, 2)]
+    assert len({*keyed, secret(7, 0, (16, 16)).name}) == 1
+    assert bound(SEAL(key=7), 1, 1).function_of(16, 16).name != keyed[0]
+    assert bound(SEAL(function="cos"), 1).function_of(16, 16) == named("cos")
+
+
+def test_two_of_a_kind_do_not_share_a_secret() -> None:
+    both = Composed((SEAL(), SEAL())).bind(Context(secret=3))
+    one, two = (part.function_of(16, 16).name for part in both.parts if isinstance(part, SEAL))
+    assert one != two
+
+
+@pytest.mark.parametrize("shape", [(14, 14), (8, 12), (1, 20)])
+def test_there_is_a_basis_for_columns_and_one_for_rows(shape: tuple[int, int]) -> None:
+    seal = bound(SEAL(), 5)
+    down, across = seal.bases(*shape)
+    f = seal.function_of(*shape)
+    assert torch.equal(down, basis(f, shape[0]))
+    assert torch.equal(across, basis(f, shape[1]))
+    x = normal(2, 3, *shape)
+    spectrum = down @ x @ across.T
+    torch.testing.assert_close(seal.perturbed(x), down.T @ spectrum.masked_fill(dropped(spectrum, 0.7), 0) @ across)
 
 
 def test_labels_and_tokens_pass_as_they_are() -> None:
     y = torch.arange(4)
     seal = SEAL(key=1)
-    assert seal.outgoing(Message(0, client(0), SERVER, "label", 0, y), None).tensor is y
-    assert seal.outgoing(Message(0, client(0), SERVER, "smashed", 0, y), None).tensor is y
+    assert seal.outgoing(Message(CLIENT, SERVER, "label", y), None).tensor is y
+    assert seal.outgoing(Message(CLIENT, SERVER, "smashed", y), None).tensor is y
 
 
 def test_the_rungs_of_knowledge_are_nothing_the_dct_and_the_function_itself() -> None:
     seal, z = SEAL(key=3), normal(2, 3, 16, 16)
-    imagined = [seal.known(rung, z).outgoing(Message(0, client(0), SERVER, "smashed", 0, z), None).tensor
-                for rung in ("none", "family", "exact")]  # fmt: skip
+    imagined = [seal.imagined(rung, z).simulate(z, None) for rung in ("none", "family", "exact")]
     assert torch.equal(imagined[0], z)
     torch.testing.assert_close(imagined[1], SEAL(function="cos").perturbed(z))
     torch.testing.assert_close(imagined[2], seal.perturbed(z))
+
+
+def given_what_was(seal: SEAL, sent: Tensor) -> Imagined:
+    return seal.imagined("exact", sent).given(sent)
 
 
 def test_what_was_dropped_is_read_off_what_was_sent() -> None:
     z = normal(4, 3, 14, 14, dtype=torch.float32)
     seal = SEAL(key=3, omega=0.6)
     sent = seal.perturbed(z)
-    again = seal.given(sent)
+    again = given_what_was(seal, sent)
     other = normal(4, 3, 14, 14, dtype=torch.float32, seed=1)
 
-    def through(defense: Defense, x: Tensor) -> Tensor:
-        return defense.outgoing(Message(0, client(0), SERVER, "smashed", 0, x), None).tensor
+    def through(imagined: Imagined, x: Tensor) -> Tensor:
+        return imagined.simulate(x, None)
 
     torch.testing.assert_close(through(again, z), sent)
     torch.testing.assert_close(through(again, sent), sent)
     assert not torch.allclose(through(again, other), seal.perturbed(other)), "not what would be dropped of these"
-    torch.testing.assert_close(through(Composed((Defense(), seal)).given(sent), z), sent)
-    wrong = replace(seal, function="cos").given(sent)
+    torch.testing.assert_close(through(Composed((None_(), seal)).imagined("exact", sent).given(sent), z), sent)
+    wrong = given_what_was(replace(seal, function="cos"), sent)
     torch.testing.assert_close(through(wrong, z), z, rtol=0, atol=1e-2)  # in another basis nothing was dropped
-    assert not SEAL(key=3, omega=1.0).given(z).disguises
+    assert not given_what_was(SEAL(key=3, omega=1.0), z).disguises
     before = replace(seal, indices="before")
-    assert before.given(sent) is before
+    imagined = before.imagined("exact", sent)
+    assert imagined.given(sent) is imagined
 
 
-def test_the_key_comes_from_the_seed_of_a_run_unless_it_is_given(tmp_path: Path) -> None:
-    with pytest.raises(CellError, match="no key"):
-        SEAL().perturbed(normal(1, 1, 8, 8))
-    keys = []
-    for seed in (0, 0, 1):
-        [cell] = cells(defenses=["seal"], seeds=[seed])
-        defense = prepare(cell.run).defense
-        assert isinstance(defense, Composed)
-        [part] = defense.parts
-        assert isinstance(part, SEAL)
-        keys.append(part.key)
-    assert keys[0] == keys[1] != keys[2]
-    [cell] = cells(defenses=[{"seal": {"key": 5}}])
-    assert prepare(cell.run).defense.parts[0].key == 5  # type: ignore[attr-defined]
+def of_a_run(index: int = 0, **changes: Any) -> SEAL:
+    """The instance of one of two clients."""
+    [cell] = cells(**{"defenses": ["seal"], "clients": 2, **changes})
+    defense = prepare(cell.run).members[client(index)].defense
+    assert isinstance(defense, Composed)
+    [part] = defense.parts
+    assert isinstance(part, SEAL)
+    return part
+
+
+def test_each_experiment_has_its_own_function_whatever_the_strength() -> None:
+    def name(**changes: Any) -> str:
+        return of_a_run(**changes).function_of(28, 28).name
+
+    plain = name()
+    assert name(defenses=[{"seal": {"omega": 0.2}}]) == plain, "strengths are compared on one function"
+    assert name(training={"epochs": 3, "batch": 16}) == plain
+    others = [name(seeds=[1]), name(index=1), name(cut="conv2"), name(topology="parallel"), name(clients=3)]
+    assert len({plain, *others}) == 1 + len(others)
+    assert of_a_run(defenses=[{"seal": {"key": 5}}]).function_of(28, 28).name == secret(5, 0, (28, 28)).name
 
 
 @pytest.mark.parametrize("topology", ["vanilla", "u_shaped", "parallel", "splitfed"])

@@ -16,11 +16,11 @@ from splitbench.plan import components
 from tests.edge._cases import case
 
 DEFENSES = registry.names("defenses")
-SETTINGS = {"roberta_base": {"length": 32}, "roberta_small": {"length": 32}}
+SETTINGS = {"minilm": {"weights": "none"}, "roberta_base": {"length": 32}, "roberta_small": {"length": 32}}
 
 
 def shape(model: str) -> str:
-    return "16" if model.startswith("roberta") else "3x32x32"
+    return {"text": "16", "tabular": "6"}.get(registry.load("models", model).modality, "3x32x32")
 
 
 def places(model: str) -> list[str]:
@@ -30,7 +30,7 @@ def places(model: str) -> list[str]:
 
 PAIRS = [(model, cut) for model in registry.names("models") for cut in places(model)]
 # Large ones take seconds each.
-QUICK = ("lenet5", "pit_tiny", "resnet18", "roberta_small", "vgg16", "vit_tiny")
+QUICK = ("field_mlp", "lenet5", "pit_tiny", "resnet18", "roberta_small", "vgg16", "vit_tiny")
 SPREAD = [(model, cut) for model in QUICK for cut in (places(model)[0], places(model)[-1])]
 REST = [pair for pair in PAIRS[::2] if pair not in SPREAD]
 
@@ -46,7 +46,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 def answer(model: str, cut: str, defense: str) -> None:
     if defense == "dpsg":
         pytest.importorskip("opacus")
-    if model.startswith("roberta"):
+    if registry.load("models", model).modality == "text":
         pytest.importorskip("transformers")
     asked = case({model: SETTINGS.get(model, {})}, cut, defense, shape=shape(model), batch=2)
     refused = ""
@@ -56,7 +56,7 @@ def answer(model: str, cut: str, defense: str) -> None:
         refused = str(error)
     if refused:
         # A training is refused there too: positions of RoBERTa are no layer of their own.
-        assert (defense, model.startswith("roberta")) == ("dpsg", True), refused
+        assert (defense, registry.load("models", model).modality) == ("dpsg", "text"), refused
         assert "no gradients of single samples" in refused
         return
     record = made.record()

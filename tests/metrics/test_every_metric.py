@@ -14,7 +14,8 @@ def test_a_metric_declares_its_contract(name):
     metric = registry.load("metrics", name)
     assert issubclass(metric, Metric)
     assert (metric.__doc__ or "").strip().split("\n")[0].endswith((".", ":"))
-    assert metric.about in ("inputs", "labels")
+    assert metric.goal in ("inputs", "labels", "membership", "attributes")
+    assert metric.modality in (None, "image", "text", "tabular")
     assert metric.leaks_when in ("high", "low")
     low, high = metric.bounds
     assert low < high

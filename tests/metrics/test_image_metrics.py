@@ -11,12 +11,16 @@ from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 from torch import Tensor
 
 from splitbench.core.errors import SplitbenchError
-from splitbench.core.metric import Metric
+from splitbench.core.metric import Metric, Truth
 from splitbench.metrics.mse import MSE
 from splitbench.metrics.psnr import PSNR
 from splitbench.metrics.ssim import SSIM
 
 EVERY = [MSE(), PSNR(), SSIM()]
+
+
+def score(metric: Metric, recovered: Tensor, truth: Tensor) -> Tensor:
+    return metric(recovered, Truth.of(truth))
 
 
 def images(seed: int, *shape: int) -> Tensor:
@@ -43,7 +47,7 @@ def by_scikit_image(a: Tensor, b: Tensor) -> list[float]:
 def test_ssim_equals_scikit_image_on_random_images(shape):
     truth = images(0, 6, *shape)
     recovered = (truth + 0.2 * images(1, 6, *shape) - 0.1).clamp(0, 1)
-    assert SSIM()(recovered, truth).tolist() == pytest.approx(by_scikit_image(recovered, truth), abs=1e-5)
+    assert score(SSIM(), recovered, truth).tolist() == pytest.approx(by_scikit_image(recovered, truth), abs=1e-5)
 
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10", "celeba"])
@@ -52,19 +56,19 @@ def test_ssim_equals_scikit_image_on_real_images(shared_data, name):
         x = torch.from_numpy(arrays["x_test"][:24]).float().div(255)
     x = (x.unsqueeze(-1) if x.ndim == 3 else x).permute(0, 3, 1, 2)
     for recovered in (x.roll(1, 0), x.roll(1, -1), torch.zeros_like(x), x.mean(0, keepdim=True).expand_as(x)):
-        assert SSIM()(recovered, x).tolist() == pytest.approx(by_scikit_image(recovered, x), abs=1e-5)
+        assert score(SSIM(), recovered, x).tolist() == pytest.approx(by_scikit_image(recovered, x), abs=1e-5)
 
 
 def test_ssim_of_nearly_constant_images_does_not_drown_in_rounding():
     truth = 0.9 + 1e-4 * images(0, 4, 1, 32, 32)
     recovered = 0.9 + 1e-4 * images(1, 4, 1, 32, 32)
-    assert SSIM()(recovered, truth).tolist() == pytest.approx(by_scikit_image(recovered, truth), abs=1e-7)
+    assert score(SSIM(), recovered, truth).tolist() == pytest.approx(by_scikit_image(recovered, truth), abs=1e-7)
 
 
 def test_ssim_does_not_depend_on_how_many_images_are_scored_together():
     truth, recovered = images(0, 300, 1, 11, 11), images(1, 300, 1, 11, 11)
-    one_by_one = torch.cat([SSIM()(recovered[i : i + 1], truth[i : i + 1]) for i in (0, 255, 256, 299)])
-    assert torch.allclose(SSIM()(recovered, truth)[[0, 255, 256, 299]], one_by_one, atol=1e-12)
+    one_by_one = torch.cat([score(SSIM(), recovered[i : i + 1], truth[i : i + 1]) for i in (0, 255, 256, 299)])
+    assert torch.allclose(score(SSIM(), recovered, truth)[[0, 255, 256, 299]], one_by_one, atol=1e-12)
 
 
 def test_psnr_equals_scikit_image():
@@ -73,13 +77,13 @@ def test_psnr_equals_scikit_image():
         peak_signal_noise_ratio(a.double().numpy(), b.double().numpy(), data_range=1)
         for a, b in zip(truth, recovered, strict=True)
     ]
-    assert PSNR()(recovered, truth).tolist() == pytest.approx(expected, abs=1e-9)
+    assert score(PSNR(), recovered, truth).tolist() == pytest.approx(expected, abs=1e-9)
 
 
 def test_mse_is_the_mean_square_of_every_pixel_and_channel():
     truth, recovered = torch.zeros(2, 3, 4, 4), torch.zeros(2, 3, 4, 4)
     recovered[1, 0, 0, 0] = 1
-    assert MSE()(recovered, truth).tolist() == pytest.approx([0, 1 / 48])
+    assert score(MSE(), recovered, truth).tolist() == pytest.approx([0, 1 / 48])
 
 
 @settings(deadline=None, max_examples=25)
@@ -95,12 +99,12 @@ def test_a_metric_is_best_against_itself_and_permuting_samples_permutes_scores(c
     recovered = images(seed + 1, count, channels, height, width)
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
     for metric in EVERY:
-        perfect = metric(truth, truth)
-        scores = metric(recovered, truth)
+        perfect = score(metric, truth, truth)
+        scores = score(metric, recovered, truth)
         best = metric.bounds[1] if metric.leaks_when == "high" else metric.bounds[0]
         assert torch.allclose(perfect, torch.full_like(perfect, best))
         assert (scores > perfect).all() if metric.leaks_when == "low" else (scores < perfect).all()
-        assert torch.allclose(metric(recovered[order], truth[order]), scores[order], atol=1e-12)
+        assert torch.allclose(score(metric, recovered[order], truth[order]), scores[order], atol=1e-12)
         assert scores.shape == (count,)
 
 
@@ -109,7 +113,7 @@ def test_a_nan_pixel_makes_the_score_of_its_image_nan_and_of_no_other(metric: Me
     truth = images(0, 3, 1, 16, 16)
     recovered = truth.clone()
     recovered[1, 0, 8, 8] = torch.nan
-    for scores in (metric(recovered, truth), metric(truth, recovered)):
+    for scores in (score(metric, recovered, truth), score(metric, truth, recovered)):
         assert scores.isnan().tolist() == [False, True, False]
 
 
@@ -128,11 +132,11 @@ def test_a_nan_pixel_makes_the_score_of_its_image_nan_and_of_no_other(metric: Me
 )
 def test_what_cannot_be_compared_is_refused_with_a_reason(metric: Metric, recovered, truth, said):
     with pytest.raises(SplitbenchError, match=said):
-        metric(recovered, truth)
+        score(metric, recovered, truth)
 
 
 def test_an_image_smaller_than_the_window_is_refused_by_ssim_alone():
     small = torch.zeros(2, 1, 10, 28)
-    assert MSE()(small, small).tolist() == [0, 0]
+    assert score(MSE(), small, small).tolist() == [0, 0]
     with pytest.raises(SplitbenchError, match="10x28 pixels are smaller than the 11x11 window"):
-        SSIM()(small, small)
+        score(SSIM(), small, small)

@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from splitbench.core.errors import SplitbenchError
+from splitbench.core.metric import Metric, Truth
 from splitbench.metrics.accuracy import Accuracy
 from splitbench.metrics.mcc import MCC
+
+
+def score(metric: Metric, recovered: Tensor, truth: Tensor) -> Tensor:
+    return metric(recovered, Truth.of(truth))
 
 
 def slow_mcc(guess: list[int], truth: list[int]) -> float:
@@ -35,26 +40,26 @@ def labels(seed: int, high: int, *shape: int) -> Tensor:
 def test_accuracy_of_logits_is_that_of_the_largest():
     logits = torch.tensor([[0.1, 2.0, -1.0], [3.0, 0.0, 0.0], [0.0, 0.0, 0.5]])
     truth = torch.tensor([1, 2, 2])
-    assert Accuracy()(logits, truth).tolist() == [1, 0, 1]
-    assert Accuracy()(logits.argmax(1), truth).tolist() == [1, 0, 1]
+    assert score(Accuracy(), logits, truth).tolist() == [1, 0, 1]
+    assert score(Accuracy(), logits.argmax(1), truth).tolist() == [1, 0, 1]
 
 
 def test_accuracy_of_attributes_is_the_share_right_with_logits_cut_at_zero():
     logits = torch.tensor([[0.1, -2.0, 3.0, -0.1], [-1.0, -1.0, -1.0, 0.0]])
     truth = torch.tensor([[1, 0, 0, 0], [0, 0, 0, 0]])
-    assert Accuracy()(logits, truth).tolist() == [0.75, 1]
-    assert Accuracy()((logits > 0).long(), truth).tolist() == [0.75, 1]
+    assert score(Accuracy(), logits, truth).tolist() == [0.75, 1]
+    assert score(Accuracy(), (logits > 0).long(), truth).tolist() == [0.75, 1]
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.integers(-1, 4), st.integers(-1, 4)), min_size=1, max_size=40))
 def test_mcc_equals_the_count_of_pairs(pairs):
     guess, truth = (list(side) for side in zip(*pairs, strict=True))
-    score = MCC()(torch.tensor(guess), torch.tensor(truth)).item()
+    found = score(MCC(), torch.tensor(guess), torch.tensor(truth)).item()
     if len(set(truth)) == 1:
-        assert math.isnan(score)
+        assert math.isnan(found)
     else:
-        assert score == pytest.approx(slow_mcc(guess, truth), abs=1e-9)
+        assert found == pytest.approx(slow_mcc(guess, truth), abs=1e-9)
 
 
 def test_mcc_of_attributes_is_the_mean_over_those_that_vary():
@@ -62,14 +67,14 @@ def test_mcc_of_attributes_is_the_mean_over_those_that_vary():
     truth[:, 2] = 1
     logits[:, 3] = -1.0
     expected = np.mean([slow_mcc((logits[:, a] > 0).long().tolist(), truth[:, a].tolist()) for a in (0, 1, 3)])
-    assert MCC()(logits, truth).item() == pytest.approx(expected, abs=1e-9)
+    assert score(MCC(), logits, truth).item() == pytest.approx(expected, abs=1e-9)
 
 
 def test_mcc_of_guesses_that_are_always_the_same_is_zero_and_of_a_constant_truth_undefined():
     truth = torch.tensor([0, 1, 2, 1])
-    assert MCC()(torch.ones(4, dtype=torch.long), truth).item() == 0
-    assert MCC()(truth, torch.ones(4, dtype=torch.long)).isnan()
-    assert MCC()(torch.ones(4, 3), torch.ones(4, 3, dtype=torch.long)).isnan()
+    assert score(MCC(), torch.ones(4, dtype=torch.long), truth).item() == 0
+    assert score(MCC(), truth, torch.ones(4, dtype=torch.long)).isnan()
+    assert score(MCC(), torch.ones(4, 3), torch.ones(4, 3, dtype=torch.long)).isnan()
 
 
 @settings(deadline=None, max_examples=25)
@@ -78,21 +83,21 @@ def test_labels_are_best_against_themselves_and_permuting_samples_permutes_score
     truth, guess = labels(seed, classes, count), labels(seed + 1, classes, count)
     truth[:2] = torch.tensor([0, 1])  # so that it varies
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
-    assert Accuracy()(truth, truth).tolist() == [1] * count
-    assert MCC()(truth, truth).item() == pytest.approx(1)
-    assert torch.equal(Accuracy()(guess[order], truth[order]), Accuracy()(guess, truth)[order])
-    assert MCC()(guess[order], truth[order]).item() == pytest.approx(MCC()(guess, truth).item())
-    assert MCC()(guess, truth) <= 1 + 1e-12
+    assert score(Accuracy(), truth, truth).tolist() == [1] * count
+    assert score(MCC(), truth, truth).item() == pytest.approx(1)
+    assert torch.equal(score(Accuracy(), guess[order], truth[order]), score(Accuracy(), guess, truth)[order])
+    assert score(MCC(), guess[order], truth[order]).item() == pytest.approx(score(MCC(), guess, truth).item())
+    assert score(MCC(), guess, truth) <= 1 + 1e-12
 
 
 def test_a_nan_logit_never_becomes_a_hit():
     truth = torch.tensor([0, 1])
     logits = torch.tensor([[torch.nan, 0.0], [0.0, 1.0]])  # argmax would take the NaN for the largest: a hit
-    scores = Accuracy()(logits, truth)
+    scores = score(Accuracy(), logits, truth)
     assert scores.isnan().tolist() == [True, False]
-    assert MCC()(logits, truth).isnan()
+    assert score(MCC(), logits, truth).isnan()
     attributes = torch.tensor([[torch.nan, -1.0], [1.0, -1.0]])  # NaN > 0 is false, which would be right
-    assert Accuracy()(attributes, torch.tensor([[0, 0], [1, 0]])).isnan().tolist() == [True, False]
+    assert score(Accuracy(), attributes, torch.tensor([[0, 0], [1, 0]])).isnan().tolist() == [True, False]
 
 
 @pytest.mark.parametrize("metric", [Accuracy(), MCC()], ids=["accuracy", "mcc"])
@@ -108,4 +113,4 @@ def test_a_nan_logit_never_becomes_a_hit():
 )
 def test_labels_that_cannot_be_compared_are_refused_with_a_reason(metric, recovered, truth, said):
     with pytest.raises(SplitbenchError, match=said):
-        metric(recovered, truth)
+        score(metric, recovered, truth)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import pytest
 import torch
-from _small_models import batch_for, model, shape_for
+from _small_models import batch_for, model, network_for, shape_for
 
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.randomness import seeded
 from splitbench.core.registry import load, names
 
 IMAGE = [n for n in names("models") if load("models", n).modality == "image"]
+TABULAR = [n for n in names("models") if load("models", n).modality == "tabular"]
 TEXT = [n for n in names("models") if load("models", n).modality == "text"]
 # At 224 pixels, patches of 4 are 3,136 tokens.
 COARSE = {"vit_tiny": {"patch": 14}, "pit_tiny": {"patch": 16, "stride": 8}}
 
 
-def test_there_are_models_of_both_kinds() -> None:
+def test_there_are_models_of_every_kind() -> None:
     assert len(IMAGE) >= 7
-    assert len(TEXT) >= 2
+    assert len(TEXT) >= 3
+    assert TABULAR
 
 
 @pytest.mark.parametrize(("channels", "size"), [(1, 28), (3, 32), (3, 64), (3, 224)])
@@ -31,22 +33,22 @@ def test_images_of_any_data_set_fit(name: str, channels: int, size: int) -> None
         assert split.joined(torch.zeros(2, channels, size, size)).shape == (2, 7)
 
 
-@pytest.mark.parametrize("name", [n for n in names("models") if n != "roberta_base"])
+@pytest.mark.parametrize("name", [n for n in names("models") if n not in ("minilm", "roberta_base")])
 def test_the_same_seed_builds_the_same_network_and_another_seed_another(name: str) -> None:
     chosen = model(name)
     states = []
     for seed in (3, 3, 4):
         with seeded(seed, "template"):
-            states.append(chosen.build(shape_for(chosen), 5).state_dict())
+            states.append(network_for(chosen, 5).state_dict())
     first, again, other = states
     torch.testing.assert_close(first, again, rtol=0, atol=0)
     assert any(not torch.equal(first[key], other[key]) for key in first)
 
 
-@pytest.mark.parametrize("name", [n for n in names("models") if n != "roberta_base"])
+@pytest.mark.parametrize("name", [n for n in names("models") if n not in ("minilm", "roberta_base")])
 def test_asking_for_cuts_and_cutting_draw_no_random_numbers(name: str) -> None:
     chosen = model(name)
-    network = chosen.build(shape_for(chosen), 5)
+    network = network_for(chosen, 5)
     before = torch.random.get_rng_state()
     chosen.split(network, (list(chosen.cuts)[-1],))
     assert torch.equal(before, torch.random.get_rng_state())
@@ -61,7 +63,13 @@ def test_an_image_model_says_that_it_does_not_take_texts(name: str) -> None:
 @pytest.mark.parametrize("name", TEXT)
 def test_a_text_model_says_that_it_does_not_take_images(name: str) -> None:
     with pytest.raises(SplitbenchError, match=f"{name} takes texts .* shape \\(3, 32, 32\\)"):
-        load("models", name)().build((3, 32, 32), 2)
+        model(name).build((3, 32, 32), 2)
+
+
+@pytest.mark.parametrize("name", TABULAR)
+def test_a_model_of_tables_says_that_it_does_not_take_images(name: str) -> None:
+    with pytest.raises(SplitbenchError, match=f"{name} takes tables .* shape \\(3, 32, 32\\)"):
+        model(name).build((3, 32, 32), 2)
 
 
 def test_patches_that_do_not_tile_the_image_are_named_with_those_that_do() -> None:

@@ -11,11 +11,11 @@ from _small_models import TOKENS, batch_for, model
 from safetensors.torch import save_file
 
 from splitbench.core.errors import SplitbenchError
-from splitbench.models._roberta.build import _transformers
+from splitbench.models._encoders.build import _transformers
 
 
 def theirs(**changes: int) -> torch.nn.Module:
-    config, make = _transformers("roberta_small")
+    config, make = _transformers("roberta_small", "roberta")
     sizes = {"vocab_size": TOKENS, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
     sizes |= {"intermediate_size": 64, "max_position_embeddings": 10, "type_vocab_size": 1} | changes
     return make(config(**sizes, layer_norm_eps=1e-5))
@@ -33,10 +33,10 @@ def published(tmp_path: Path, **changes: int) -> tuple[torch.nn.Module, str]:
 
 
 def loaded(weights: str, classes: int = 0) -> torch.nn.Module:
-    from splitbench.models._roberta import build as _roberta
+    from splitbench.models._encoders import build as _encoders
 
-    sizes = _roberta.Sizes(vocabulary=TOKENS, length=8, layers=2, width=16, heads=4)
-    return _roberta.build("roberta_small", sizes, (8,), classes, weights)
+    configuration = _encoders.roberta(vocabulary=TOKENS, length=8, layers=2, width=16, heads=4)
+    return _encoders.build("roberta_small", configuration, (8,), classes, weights)
 
 
 def test_it_is_transformers_roberta_given_the_same_weights(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from splitbench.core import registry
 from splitbench.store.outcome import Score
 from splitbench.store.store import Store
+from tests.report._rows import ROLES
 from tests.runner.test_store import outcome
 
 
@@ -20,6 +22,7 @@ def mount(
     metric: str = "ssim",
     auxiliary: int = 9,
     samples: tuple[int, ...] | None = None,
+    bar: float = 0.0,
     **changes: object,
 ) -> str:
     """Put it in the store; returns its key."""
@@ -32,7 +35,13 @@ def mount(
         "threat": threat,
     }
     score = Score(metric, "1", sum(values) / len(values) if values else 0.0, len(values), values, "clamp")
+    low, near = (
+        registry.declared("metrics", metric, name) for name in ("leaks_when", "tolerance")
+    )  # as the runner does
+    each = () if changes.get("kind") == "train" else values
+    score = Score(metric, "1", score.value, score.n, each, "clamp", leaks_when=low, tolerance=near)
     row = {
+        "bars": ((metric, bar),) if bar else (), "role": ROLES.get(name, "attack"),
         "run": f"{defense}-{seed}", "attack": attack, "defense": defense, "seed": seed, "cell": cell,
         "twin": f"{attack}-none-none-{seed}-{auxiliary}",
         "scores": (score,), "samples": tuple(range(len(values))) if samples is None else samples, **changes,

@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from splitbench.core.goal import GOALS
 from splitbench.store.outcome import Outcome, Score
 from splitbench.store.store import Store
 
 SAMPLES = tuple(range(100, 124))
+ROLES = {**dict.fromkeys(("black", "mean_image", "class_mean", "nearest_auxiliary", "majority", "coin"), "floor"),
+         "oracle_decoder": "bound"}  # fmt: skip
 
 
 def values(mean: float, seed: int = 0, images: int = len(SAMPLES), spread: float = 0.05) -> tuple[float, ...]:
@@ -33,18 +36,28 @@ class Rows:
     def train(self, accuracy: float, n: int = 2000, **at: Any) -> str:
         run = self._run(**at)
         key = self._name(run)
-        scores = (Score("accuracy", "1", accuracy, n),)
-        return self._put(key, key, "train", "", {"run": run}, scores, (), at, "", 0.0)
+        scores = (Score("accuracy", "1", accuracy, n, utility=True),)
+        bare = self._name(self._run(**{**at, "defense": "none", "settings": {}, "protected": None}))
+        return self._put(key, key, "train", "", {"run": run}, scores, (), at, bare, at.get("bars", ()))
 
-    def attack(self, name: str, ssim: float | Sequence[float], *, bar: float = 0.0, knowledge: str = "none",
-               samples: tuple[int, ...] = SAMPLES, **at: Any) -> str:  # fmt: skip
+    def attack(self, name: str, leak: float | Sequence[float], *, bar: float = 0.0, knowledge: str = "none",
+               samples: tuple[int, ...] = SAMPLES, threat: Mapping[str, Any] | None = None,
+               **at: Any) -> str:  # fmt: skip
+        """Scored in the metric that ranks the goal (`goal`, `modality`); as a whole if that is so."""
         run = self._run(**at)
-        cell = {"run": run, "attack": part(name), "threat": {"knowledge": knowledge}}
-        each = tuple(values(ssim)) if isinstance(ssim, float) else tuple(ssim)
-        scores = (Score("ssim", "wang2004", float(np.mean(each)), len(each), each, "clamp"),)
+        cell = {"run": run, "attack": part(name, at.get("attack_settings")),
+                "threat": {"knowledge": knowledge, **(threat or {})}}  # fmt: skip
+        goal = GOALS[at.get("goal", "inputs")]
+        metric, whole = goal.ranking(at.get("modality", "image")), goal.worst == "whole"
+        each = tuple(values(leak)) if isinstance(leak, float) else tuple(leak)
+        version = "wang2004" if metric == "ssim" else "1"
+        scores = at.get("scores") or (
+            Score(metric, version, float(np.mean(each)), len(each), () if whole else each, "clamp"),
+        )
         bare = self._run(**{**at, "defense": "none", "settings": {}, "protected": None})
         key, twin = (f"{self._name(r)}-{name}-{k}" for r, k in ((run, knowledge), (bare, "none")))
-        return self._put(key, self._name(run), "attack", name, cell, scores, samples, at, twin, bar)
+        bars = ((metric, bar),) if bar else ()
+        return self._put(key, self._name(run), "attack", name, cell, scores, samples, at, twin, bars)
 
     def plan(self, recipe: str, **more: Any) -> None:
         document = {"title": recipe, "table": {}, "cells": self.keys, **more}
@@ -62,7 +75,8 @@ class Rows:
         return f"{run['data']['name']}-{safe}-{run['protected']}-{run['seed']}"
 
     def _put(self, key: str, run: str, kind: Any, attack: str, cell: Mapping[str, Any], scores: tuple[Score, ...],
-             samples: tuple[int, ...], at: Mapping[str, Any], twin: str, bar: float) -> str:  # fmt: skip
+             samples: tuple[int, ...], at: Mapping[str, Any], twin: str,
+             bars: tuple[tuple[str, float], ...]) -> str:  # fmt: skip
         defense = at.get("defense", "none")
         status = at.get("status", "done")
         self.store.put(
@@ -70,8 +84,11 @@ class Rows:
                 key=key, run=run, kind=kind, status=status, reason=at.get("reason", ""), scale=self.scale,
                 dataset=at.get("dataset", "cifar10"), model="m", cut="c", topology="vanilla",
                 clients=at.get("clients", 1), defense=defense, attack=attack, seed=at.get("seed", 0), created=1.0,
-                cell=cell, provenance={}, twin=twin, bar=bar, scores=scores if status == "done" else (),
-                costs=at.get("costs", {}), samples=samples,
+                cell=cell, provenance={}, twin=twin, bars=bars, scores=scores if status == "done" else (),
+                costs=at.get("costs", {}), samples=samples if kind == "attack" else (),
+                goal=at.get("goal", "") if kind == "attack" else "", modality=at.get("modality", "image"),
+                party=at.get("party", "") if kind == "attack" else "",
+                role=at.get("role", ROLES.get(attack, "attack")) if kind == "attack" else "",
             )
         )  # fmt: skip
         self.keys.append(key)

@@ -86,7 +86,7 @@ def test_only_common_images_are_compared() -> None:
     a = measured([0.1, 0.2, 0.3, 0.4])
     b = measured([0.2, 0.3, 0.9, 0.9], first=1)
     assert compare([a], [b]).value == pytest.approx((0.2 + 0.3 + 0.4) / 3 - (0.2 + 0.3 + 0.9) / 3)
-    assert difference([a], [measured([0.5], first=99)]) == "no image in common"
+    assert difference([a], [measured([0.5], first=99)]) == "no sample in common"
     assert difference([a], [Measured("ssim", "d", {7: Seed(0.5, 1, (), (), "")})]) == "no seed in common"
 
 

@@ -62,7 +62,7 @@ def test_each_question_is_answered_once_its_rows_are_there(rows: Rows) -> None:
     store = rows.store
     done = {o.key: o for o in store.outcomes()[0]}
     fsha = next(o for o in done.values() if o.attack == "fsha" and o.defense == "seal")
-    store.put(replace(fsha, costs={"iterations": 100.0, "replay_identical": 0.0}))
+    store.put(replace(fsha, costs={"iterations": 100.0, "replay_identical": 0.0, "accuracy_under_attack": 0.2}))
     longer = {**fsha.cell, "attack": {**fsha.cell["attack"], "settings": {"steps": 2}}}
     store.put(replace(fsha, key="longer", cell=longer, costs={"iterations": 200.0}))
     store.put(replace(fsha, key="again", cell={**fsha.cell, "effort": {"restarts": 3}}))
@@ -71,6 +71,8 @@ def test_each_question_is_answered_once_its_rows_are_there(rows: Rows) -> None:
     store.put(
         replace(trained, provenance={"sample_digests": {"private": "a", "auxiliary": "b"}}, costs={"bytes_up": 9.0})
     )
+    bare = next(o for o in done.values() if o.kind == "train" and o.defense == "none")
+    store.put(replace(bare, costs={"chance": 0.1}))
     folder = store.run_folder(fsha.run) / "attacks"
     folder.mkdir(parents=True)
     (folder / f"{fsha.key}.progress.png").touch()
@@ -81,6 +83,14 @@ def test_each_question_is_answered_once_its_rows_are_there(rows: Rows) -> None:
     assert item(made, "holds the defense's secret") == ("yes", "ssim of fora · exact 0.800")
 
 
+def test_a_replay_on_other_threads_is_no_active_attack(rows: Rows) -> None:
+    rows.attack("fora", 0.8, **SEAL)
+    fora = next(o for o in rows.store.outcomes()[0] if o.attack == "fora" and o.defense == "seal")
+    rows.store.put(replace(fora, costs={"iterations": 100.0, "replay_identical": 0.0}))
+    made = checklist(fora.run, store=rows.store.path)
+    assert item(made, "keep to the protocol") == ("unanswered", "no attack changed what was sent")
+
+
 def test_what_is_wrong_is_no_and_not_unanswered(rows: Rows) -> None:
     rows.attack("sdar", 0.3, bar=0.5)
     rows.attack("sdar", 0.1, bar=0.5, **SEAL)
@@ -88,7 +98,7 @@ def test_what_is_wrong_is_no_and_not_unanswered(rows: Rows) -> None:
     made = filled(rows)
     answer, evidence = item(made, "nothing defends")
     assert answer == "no"
-    assert "sdar reaches an SSIM of 0.300; its bar is 0.5" in evidence
+    assert "sdar reaches ssim 0.300; its bar is 0.5" in evidence
     assert item(made, "know more")[0] == "no"
     assert item(made, "holds the defense's secret")[0] == "no"
 
@@ -100,9 +110,9 @@ def test_an_attack_without_a_bar_must_beat_the_floor_undefended(rows: Rows) -> N
     assert item(filled(rows), "nothing defends") == ("no", "ssim undefended of sdar 0.300, the best floor has 0.400")
 
 
-def test_what_failed_is_told(rows: Rows) -> None:
+def test_what_failed_is_reported(rows: Rows) -> None:
     rows.attack("sdar", 0.3, status="failed", reason="the loss became nan", **SEAL)
-    assert "sdar failed: the loss became nan" in item(filled(rows), "what failed included")[1]
+    assert "sdar failed: the loss became nan" in item(filled(rows), "failures included")[1]
 
 
 def test_a_run_without_attacks_answers_little(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_a_weak_attack_cannot_show_that_a_defense_protects(rows: Rows) -> None:
     pair(rows, "fsha", 0.4, 0.05, bar=0.7)
     scored = claim(rows, {"attack": "fsha"}, **{"is": "below", "factor": 0.25, "right": "twin"})
     assert scored.verdict == "uncalibrated"
-    assert "cannot show what the defense does; uncalibrated: undefended, fsha reaches an SSIM of 0.400" in told(
+    assert "cannot show what the defense does; uncalibrated: undefended, fsha reaches ssim 0.400" in told(
         scored.deciding
     )
     pair(rows, "fora", 0.2, 0.2, bar=0.7)

@@ -45,7 +45,7 @@ def test_defended_runs_make_panels_of_the_stored_images(rows: Rows) -> None:
     bytes_of = lambda x: (x[:3].permute(0, 2, 3, 1).numpy().astype(np.float64) * 255).round()  # noqa: E731
     np.testing.assert_allclose(panels[0].originals, bytes_of(TRUTH), atol=1)
     np.testing.assert_allclose(panels[1].rows[0].images, bytes_of(TRUTH.flip(0)), atol=1)
-    assert panels[0].rows[0].ssim == pytest.approx(0.5)
+    assert panels[0].rows[0].value == pytest.approx(0.5)
 
 
 def test_settings_are_told_only_where_a_panel_has_an_attack_twice(rows: Rows) -> None:

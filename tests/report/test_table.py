@@ -19,11 +19,11 @@ from tests.report._rows import Rows, values
 from tests.runner.test_store import outcome
 
 
-def put(store: Path, key: str, values: tuple[float, ...] = (), **changes: object) -> None:
+def put(store: Path, key: str, values: tuple[float, ...] = (), bar: float = 0.0, **changes: object) -> None:
     mean = float(np.mean(values)) if values else 0.0
     scores = (Score("ssim", "wang2004", mean, len(values), values, "clamp"),) if values else ()
-    samples = tuple(range(len(values)))
-    Store(store).put(outcome(key, **{"scores": scores, "samples": samples, "twin": key, **changes}))
+    samples, bars = tuple(range(len(values))), (("ssim", bar),) if bar else ()
+    Store(store).put(outcome(key, **{"scores": scores, "samples": samples, "twin": key, "bars": bars, **changes}))
 
 
 def one(store: Path, **asked: object) -> Table:
@@ -84,7 +84,7 @@ def test_an_attack_that_fails_undefended_is_marked(tmp_path: Path) -> None:
     assert made.entry("noise", "black").text().startswith("0.150?")
     assert made.entry("noise", "strong").text().startswith("0.200 ")
     [note] = [n for n in made.notes if n.startswith("noise")]
-    assert "uncalibrated: undefended, black reaches an SSIM of 0.250; its bar is 0.7" in note
+    assert "uncalibrated: undefended, black reaches ssim 0.250; its bar is 0.7" in note
 
 
 def test_conditions_choose_rows_and_nothing_left_is_an_error(tmp_path: Path) -> None:

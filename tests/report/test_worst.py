@@ -34,7 +34,12 @@ scored = st.integers(1, 6).flatmap(
 def test_it_is_the_most_any_attack_leaks_of_each_image(metric: str, most: object, values: list[list[float]]) -> None:
     n = len(values[0])
     rows = [
-        outcome(str(i), attack=f"a{i}", samples=tuple(range(n)), scores=(Score(metric, "1", 0, n, tuple(v), "clamp"),))
+        outcome(
+            str(i),
+            attack=f"a{i}",
+            samples=tuple(range(n)),
+            scores=(Score(metric, "1", 0, n, tuple(v), "clamp", leaks_when="high" if most is max else "low"),),
+        )
         for i, v in enumerate(values)
     ]
     found = worst(rows, metric)

@@ -9,9 +9,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from splitbench.core.attack import ActiveAttack, Attack, OnlineAttack
+from splitbench.core.message import Message
 from splitbench.core.threat import ThreatModel
 from splitbench.core.view import Recovered, View
-from splitbench.core.wire import Message
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Eavesdropper(OnlineAttack):
 
     def hear(self, message: Message) -> None:
         self.heard += 1
-        assert message.samples is None
+        assert message.about is None
         message.tensor.zero_()
         torch.rand(3)
         assert self.view.auxiliary is not None
@@ -46,7 +46,7 @@ class Eavesdropper(OnlineAttack):
 
     def run(self, view: View, generator: Generator) -> Recovered:
         assert self.heard > 0
-        return Recovered(torch.full((len(view.targets), *view.shape), 0.5))
+        return Recovered(torch.full((len(view), *view.shape), 0.5))
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Vandal(ActiveAttack):
         return replace(honest, tensor=torch.randn_like(honest.tensor)) if honest.kind == "gradient" else honest
 
     def run(self, view: View, generator: Generator) -> Recovered:
-        return Recovered(torch.zeros(len(view.targets), *view.shape))
+        return Recovered(torch.zeros(len(view), *view.shape))
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Scavenger(Attack):
         found: list[Tensor] = []
         self._search(view, found, set())
         images = torch.cat(found or [torch.zeros(1, *view.shape)])
-        return Recovered(images[torch.arange(len(view.targets)) % len(images)])
+        return Recovered(images[torch.arange(len(view)) % len(images)])
 
     def _search(self, thing: Any, found: list[Tensor], seen: set[int]) -> None:
         if id(thing) in seen:
@@ -83,3 +83,102 @@ class Scavenger(Attack):
         elif hasattr(thing, "__dict__") and not isinstance(thing, nn.Module | type):
             for one in vars(thing).values():
                 self._search(one, found, seen)
+
+
+@dataclass
+class Glance(Attack):
+    """Takes the mean of the maps of each target for its image."""
+
+    needs: ClassVar[ThreatModel] = ThreatModel(party="any")
+
+    def run(self, view: View, generator: Generator) -> Recovered:
+        return Recovered(glanced(view.merged))
+
+
+def glanced(z: Tensor) -> Tensor:
+    return z.mean(1, keepdim=True).sigmoid()
+
+
+@dataclass
+class BetweenRounds(Attack):
+    """Its guess is how far the second round lies from the first, and the second answer from the first."""
+
+    needs: ClassVar[ThreatModel] = ThreatModel(rounds=2, queries=1, auxiliary=1)
+
+    def run(self, view: View, generator: Generator) -> Recovered:
+        first, second = view.targets
+        assert [len(view.messages), len(view.targets)] == [2, 2]
+        assert view.query is not None
+        assert view.auxiliary is not None
+        answers = view.query(view.auxiliary.x[:1])
+        assert len(answers) == 2
+        apart = (second - first).abs().mean(), (answers[1] - answers[0]).abs().mean()
+        return Recovered(torch.full((len(view), *view.shape), float(min(apart))))
+
+
+@dataclass
+class ClassGradient(Attack):
+    """The label whose samples were answered with the most similar gradients in the training."""
+
+    goal: ClassVar[str] = "labels"
+    needs: ClassVar[ThreatModel] = ThreatModel(party="client", transcript=True)
+    bars: ClassVar[dict[str, dict[str, float]]] = {"accuracy": {"*": 0.5}}
+
+    def run(self, view: View, generator: Generator) -> Recovered:
+        assert all(m.kind == "gradient" for round_ in view.messages for m in round_)
+        assert {str(m.receiver) for m in view.heard if m.kind == "gradient"} == {view.threat.party}
+        labels = torch.cat([m.tensor for m in view.heard if m.kind == "label"])
+        known = torch.cat([m.tensor for m in view.heard if m.kind == "gradient"]).flatten(1)
+        known = nn.functional.normalize(known)
+        means = torch.stack([known[labels == y].sum(0) for y in range(view.classes)])
+        likeness = nn.functional.normalize(view.merged.flatten(1)) @ nn.functional.normalize(means).T
+        return Recovered(labels=likeness)
+
+
+@dataclass
+class ClassGradientOfTraining(ClassGradient):
+    """The same for the last samples of the training."""
+
+    aims: ClassVar[Any] = "training"
+
+
+@dataclass
+class HopelessLabels(ClassGradient):
+    """The same with a bar that nothing reaches."""
+
+    bars: ClassVar[dict[str, dict[str, float]]] = {"accuracy": {"*": 1.1}}
+
+
+@dataclass
+class LossOfCandidate(Attack):
+    """A candidate that the server's layers answer well is called a member."""
+
+    goal: ClassVar[str] = "membership"
+    needs: ClassVar[ThreatModel] = ThreatModel(labels=True)
+    bars: ClassVar[dict[str, dict[str, float]]] = {"auc": {"*": 0.55}}
+
+    def run(self, view: View, generator: Generator) -> Recovered:
+        assert view.candidates is not None
+        assert view.labels is not None
+        assert torch.equal(view.labels, view.candidates.y)  # targets are sent in the order of the candidates
+        losses = nn.functional.cross_entropy(view.stages[0](view.merged), view.labels, reduction="none")
+        return Recovered(membership=-losses)
+
+
+@dataclass
+class HopelessMembership(LossOfCandidate):
+    """The same with a bar that nothing reaches."""
+
+    bars: ClassVar[dict[str, dict[str, float]]] = {"auc": {"*": 1.1}}
+
+
+@dataclass
+class LabelsOfTargets(Attack):
+    """Returns the granted labels, as images of one grey."""
+
+    needs: ClassVar[ThreatModel] = ThreatModel(labels=True)
+    aims: ClassVar[Any] = "training"
+
+    def run(self, view: View, generator: Generator) -> Recovered:
+        assert view.labels is not None
+        return Recovered((view.labels.float() / 10).view(-1, 1, 1, 1).expand(len(view), *view.shape))

@@ -23,6 +23,7 @@ from splitbench.store.verify import verify
 from tests.conftest import Command
 from tests.runner.test_store import outcome
 
+WEIGHTS = b"weights" * 1000
 RUN = {"data": {"name": "mnist"}, "defenses": [], "seed": 0}
 ATTACK = {"run": RUN, "attack": {"name": "black", "settings": {}, "version": 1}, "threat": {"knowledge": "none"}}
 
@@ -32,12 +33,14 @@ def store(tmp_path: Path) -> Store:
     made = Store(tmp_path / "store")
     run, attack = digest(RUN), digest(ATTACK)
     accuracy = (Score("accuracy", "1", 0.9, 100),)
-    made.put(outcome(run, run=run, kind="train", attack="", cell={"run": RUN}, scores=accuracy, samples=()))
-    made.put(outcome(attack, run=run, cell=ATTACK, twin=attack))
+    weights = hashlib.sha256(WEIGHTS).hexdigest()
+    made.put(outcome(run, run=run, kind="train", attack="", cell={"run": RUN}, scores=accuracy, samples=(),
+                     weights=weights))  # fmt: skip
+    made.put(outcome(attack, run=run, cell=ATTACK, twin=attack, weights=weights))
 
     def fill(folder: Path) -> None:
         (folder / "recipe.yaml").write_text(json.dumps(RUN))
-        (folder / "weights.safetensors").write_bytes(b"weights" * 1000)
+        (folder / "weights.safetensors").write_bytes(WEIGHTS)
         (folder / "provenance.json").write_text("{}")
 
     made.put_run(run, fill)
@@ -146,6 +149,20 @@ def test_a_row_must_fit_itself_even_if_the_manifest_was_made_to_agree(
 
     problems = verify(rewritten(packed, edit, resign=True)).problems
     assert any(said in problem for problem in problems), problems
+
+
+def test_rows_must_speak_of_the_weights_beside_them(packed: Path) -> None:
+    def edit(files: dict[str, bytes]) -> None:
+        files[one(files, "weights.safetensors")] = b"others"
+
+    problems = verify(rewritten(packed, edit, resign=True)).problems
+    assert len(problems) == 2, "the training's row and the attack's"
+    assert all("speaks of other weights than" in problem for problem in problems)
+
+    def without(files: dict[str, bytes]) -> None:
+        del files[one(files, "weights.safetensors")]
+
+    assert verify(rewritten(packed, without, resign=True)).problems == []
 
 
 def test_a_recipe_must_be_that_of_its_run(packed: Path) -> None:

@@ -190,11 +190,11 @@ def test_a_layout_must_fit_together(change: dict[str, Any], what: str) -> None:
 
 def test_a_value_is_found_by_its_coordinates_and_only_where_it_belongs() -> None:
     paper = load("seal/table5")
-    at = {"attack": "fsha", "dataset": "mnist", "omega": "0.4", "metric": "ssim", "defense": "seal"}
+    at = {"attack": "fsha", "dataset": "mnist", "defense.seal.omega": "0.4", "metric": "ssim", "defense": "seal"}
     assert paper.value(at) == 0.082
-    assert paper.value({**at, "omega": "0.7"}) is None
+    assert paper.value({**at, "defense.seal.omega": "0.7"}) is None
     assert paper.value({**at, "defense": "dcor"}) is None
-    assert load("seal/table2").value({**at, "omega": "0.7"}) is None, "empty in the paper"
+    assert load("seal/table2").value({**at, "defense.seal.omega": "0.7"}) is None, "empty in the paper"
 
 
 def test_the_recipe_files_hold_the_claims_as_plain_data() -> None:

@@ -12,16 +12,16 @@ import torch
 import splitbench as sb
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.threat import ThreatModel
+from splitbench.core.wire import Wire
 from splitbench.plan.cells import Cell
 from splitbench.runner import runfolder
-from splitbench.runner.adversary import view_of
 from splitbench.runner.api import attack_cell, efforts
 from splitbench.runner.prepare import prepare
-from splitbench.runner.train import Trained, Wire
-from splitbench.runner.verdict import Certificate
+from splitbench.runner.train import Trained
+from splitbench.runner.verdict import Verdict
 from splitbench.store.store import Store
 
-from ._small import SMALL, cells
+from ._small import SMALL, cells, seen
 
 
 @pytest.fixture(scope="module")
@@ -91,11 +91,11 @@ def test_looks_on_the_way_are_kept_and_drawn(store: Path) -> None:
 def test_several_rounds_average_the_noise_away_and_what_is_imagined_is_averaged_too() -> None:
     [run] = cells(defenses=[{"gaussian": {"sigma": 1.0}}])
     prepared = prepare(run.run)
-    trained = Trained(prepared, Wire(prepared.defense), ())
+    trained = Trained(prepared, Wire(), ())
     usual = ThreatModel(auxiliary=16, knowledge="exact")
-    with view_of(trained, usual) as once, view_of(trained, replace(usual, rounds=64)) as often:
+    with seen(trained, usual) as once, seen(trained, replace(usual, rounds=64)) as often:
         clean = prepared.models[0].stages[0](prepared.evaluation.x.float() / 255)
-        noise = [(view.targets - clean).std().item() for view in (once, often)]
+        noise = [(view.merged - clean).std().item() for view in (once, often)]
         imagined = [(view.imagine(clean, torch.Generator()) - clean).std().item() for view in (once, often)]
     assert noise == pytest.approx([1.0, 1 / 8], rel=0.05)
     assert imagined == pytest.approx([1.0, 1 / 8], rel=0.05)
@@ -142,13 +142,13 @@ def test_text_is_refused_with_a_sentence(tmp_path: Path, shared_data: Path, monk
     for name in ("fora", "fsa", "fsha", "sdar", "unsplit"):
         outcome = sb.attack(name, store=tmp_path, tampers=True)
         assert outcome.status == "skipped"
-        assert outcome.reason == f"{name} recovers image, imdb is text"
+        assert outcome.reason == f"{name} works on image, imdb is text"
 
 
 def test_the_verdict_is_about_half_of_what_there_is_beyond_the_mean_image() -> None:
-    assert Certificate(0.7, 0.9, 0.3, 0.8).verdict == "leaks"
-    assert Certificate(0.5, 0.9, 0.3, 0.8).verdict == "hides"
-    assert Certificate(0.5, 0.7, 0.3, 0.8).verdict == "uncalibrated"
+    assert Verdict(0.7, 0.9, 0.3, 0.8).verdict == "leaks"
+    assert Verdict(0.5, 0.9, 0.3, 0.8).verdict == "hides"
+    assert Verdict(0.5, 0.7, 0.3, 0.8).verdict == "uncalibrated"
 
 
 @pytest.mark.parametrize("name", ["fora", "fsa", "sdar", "fsha"])

@@ -24,7 +24,7 @@ def comparable(outcome: Outcome) -> dict[str, Any]:
     """All of a row that must not depend on when it was made."""
     row = dict(vars(outcome))
     row.pop("created")
-    row["costs"] = {k: v for k, v in outcome.costs.items() if k != "seconds"}
+    row["costs"] = {k: v for k, v in outcome.costs.items() if not k.endswith("seconds")}
     return row
 
 
@@ -47,14 +47,14 @@ def test_another_seed_gives_other_weights(tmp_path: Path) -> None:
     zero, one = run(cells(seeds=[0, 1]), store)
     left, right = (load_file(store.run_folder(f.cell.key) / "weights.safetensors") for f in (zero, one))
     assert left.keys() == right.keys()
-    assert not torch.equal(left["server/1/conv2.weight"], right["server/1/conv2.weight"])
+    assert not torch.equal(left["server/0/conv2.weight"], right["server/0/conv2.weight"])
 
 
 def test_every_defense_of_a_seed_is_given_the_same_samples(tmp_path: Path) -> None:
     finished = run(cells(defenses=["none", "gaussian"]), Store(tmp_path))
     digests = [f.outcome.provenance["sample_digests"] for f in finished]
     assert digests[0] == digests[1]
-    assert set(digests[0]) == {"private", "auxiliary", "evaluation", "test"}
+    assert set(digests[0]) == {"private", "auxiliary", "evaluation", "nonmembers", "test"}
 
 
 def test_a_rerun_takes_what_is_done_from_the_store(tmp_path: Path) -> None:
@@ -125,7 +125,10 @@ def test_an_unmet_need_is_a_skipped_row_with_the_sentence(tmp_path: Path) -> Non
     plan = cells(attacks=["mean_image"], threat={"auxiliary": 0})
     row = run(plan, Store(tmp_path))[1].outcome
     assert row.status == "skipped"
-    assert row.reason == "needs auxiliary=1 but the threat model grants auxiliary=0"
+    assert row.reason == (
+        "needs auxiliary=1 but the threat model grants auxiliary=0; "
+        "add --auxiliary 1, or in a recipe threat: {auxiliary: 1}"
+    )
 
 
 def test_nothing_can_be_attacked_where_nothing_crosses(tmp_path: Path) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 import torch
 from torch import Generator
 
 from splitbench.core.defense import Defense
-from splitbench.core.wire import Message
+from splitbench.core.message import Message
 from splitbench.runner.prepare import prepare
 from splitbench.runner.score import every_metric, utility
 from tests.runner._small import cells
@@ -30,10 +29,12 @@ class Counting(Defense):
 @pytest.mark.parametrize("clients", [1, 3])
 def test_every_client_answers_its_share_of_the_test_split_through_its_own_defense(clients: int) -> None:
     prepared = prepare(cells(clients=clients)[0].run)
-    counting = Counting()
-    utility(replace(prepared, defense=counting), every_metric())
+    own = [Counting() for _ in range(clients)]
+    for party, counting in zip(prepared.plan.clients, own, strict=True):
+        prepared.members[party].defense = counting
+    utility(prepared, every_metric())
     count = len(prepared.data.test)
-    assert counting.sent == {i: len(range(i, count, clients)) for i in range(clients)}
+    assert [counting.sent for counting in own] == [{i: len(range(i, count, clients))} for i in range(clients)]
 
 
 def test_what_is_asked_of_three_clients_of_one_network_is_what_one_would_answer() -> None:

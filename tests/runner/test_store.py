@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import multiprocessing
 import os
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from splitbench.core.errors import SplitbenchError
-from splitbench.store.outcome import SCHEMA, Outcome, Score
+from splitbench.store.lease import Process, this_process
+from splitbench.store.outcome import SCHEMA, SCHEMA_VERSION, Outcome, Score
 from splitbench.store.store import Store
 
 
@@ -83,7 +84,7 @@ def test_a_file_of_another_schema_is_not_read_as_ours(tmp_path: Path) -> None:
     assert len(found) == 1
     assert {d.path.name: d.reason for d in damaged} == {
         "foreign.parquet": "not an outcome of splitbench",
-        "older.parquet": "schema 0, this version of splitbench reads 1",
+        "older.parquet": f"schema 0, this version of splitbench reads {SCHEMA_VERSION}",
     }
 
 
@@ -164,24 +165,58 @@ def test_a_claim_keeps_others_out_until_its_holder_dies(tmp_path: Path) -> None:
         assert mine
 
 
-def test_what_a_killed_process_left_is_swept(tmp_path: Path) -> None:
+def draft(folder: Path, process: Process, name: str = "x") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f".{name}.{process.host}.{process.pid}.{process.start}.0123456789ab"
+
+
+def test_what_a_killed_process_left_is_swept_wherever_it_was_at_work(tmp_path: Path) -> None:
     store = Store(tmp_path).open_for_writing()
-    spawn = multiprocessing.get_context("spawn")
-    gone = spawn.Process(target=time.sleep, args=(0,))
-    gone.start()
-    gone.join()
-    dead, mine = (
-        tmp_path / "outcomes" / f".x.parquet.{gone.pid}.ab",
-        tmp_path / "outcomes" / f".y.parquet.{os.getpid()}.cd",
-    )
-    folder = tmp_path / "trained" / f".run.{gone.pid}.ef"
-    dead.touch()
-    mine.touch()
-    folder.mkdir()
+    me = this_process()
+    gone = Process(me.host, 2**22 - 1, "1")
+    places = [
+        tmp_path,
+        tmp_path / "outcomes",
+        tmp_path / "trained",
+        tmp_path / "plans",
+        tmp_path / "trained/run/attacks",
+    ]
+    left = [draft(place, gone, "a.parquet") for place in places]
+    mine = [draft(place, me) for place in places]
+    for path in [*left[1:], *mine]:
+        path.touch()
+    left[0].mkdir()
+    (left[0] / "weights").touch()
+    others = [tmp_path / ".index.arrow", tmp_path / "outcomes" / ".hidden"]
+    for path in others:
+        path.touch()
     store.sweep()
-    assert not dead.exists()
-    assert not folder.exists()
-    assert mine.exists()
+    assert not any(path.exists() for path in left)
+    assert all(path.exists() for path in [*mine, *others])
+
+
+def test_what_is_written_on_another_machine_is_swept_only_when_nothing_was_heard_of_it_for_long(tmp_path: Path) -> None:
+    store = Store(tmp_path).open_for_writing()
+    working, holding, dead = (Process("elsewhere", i, "1") for i in range(3))
+    paths = {process: draft(tmp_path / "trained", process) for process in (working, holding, dead)}
+    for process, path in paths.items():
+        path.mkdir()
+        (path / "weights").touch()
+        old = [path, path / "weights"] if process != working else [path]
+        for file in old:
+            os.utime(file, (0, 0))
+    (tmp_path / "leases").mkdir()
+    claimed = {"host": holding.host, "pid": holding.pid, "start": holding.start, "token": "t"}
+    (tmp_path / "leases" / "k.json").write_text(json.dumps(claimed))
+    store.sweep()
+    assert {process for process, path in paths.items() if path.exists()} == {working, holding}
+
+
+def test_a_draft_carries_who_writes_it(tmp_path: Path) -> None:
+    seen: list[str] = []
+    Store(tmp_path).put_run("run", lambda folder: seen.append(folder.name))
+    me = this_process()
+    assert seen[0].startswith(f".run.{me.host}.{me.pid}.{me.start}.")
 
 
 def test_the_first_read_out_ranks() -> None:

@@ -14,6 +14,7 @@ from splitbench.attacks._alignment.listening import Listening
 from splitbench.attacks._alignment.matching import Matching, imitated, matched, settled, smashed_by
 from splitbench.attacks._alignment.substitute import Substitute
 from splitbench.attacks._decoding.decoder import Decoder
+from splitbench.attacks._decoding.grid import Grid
 from splitbench.attacks._decoding.training import Pairs, Training, Wanted, decoded, fitting_noise, trained_decoder
 from splitbench.core.view import Recovered, View
 
@@ -23,8 +24,8 @@ class Aligned(Listening):
     """The settings and the last step of these attacks."""
 
     phases: ClassVar[tuple[str, ...]] = ("warm", "steps", "decoder_steps")
-    bars: ClassVar[Mapping[str, float]] = MappingProxyType(
-        {"mnist": 0.8, "fashion_mnist": 0.8, "cifar10": 0.7, "*": 0.6}
+    bars: ClassVar[Mapping[str, Mapping[str, float]]] = MappingProxyType(
+        {"ssim": {"mnist": 0.8, "fashion_mnist": 0.8, "cifar10": 0.7, "*": 0.6}}
     )
 
     steps: Annotated[int, Ge(0)] = 150  # of adversarial alignment
@@ -45,9 +46,9 @@ class Aligned(Listening):
         how = Matching(self.warm, self.batch, self.warm_lr)
         return matched(Substitute.of(view, observed, blocks), view, how, generator, self.earlier)
 
-    def like(self, client: nn.Module, teacher: nn.Module, x: Tensor, generator: Generator) -> nn.Module:
+    def like(self, client: nn.Module, teacher: nn.Module, view: View, generator: Generator) -> nn.Module:
         """A client of other layers that begins where the substitute has come to."""
-        return imitated(client, teacher, x, Matching(self.warm // 3, self.batch, self.warm_lr), generator)
+        return imitated(client, teacher, view, Matching(self.warm // 3, self.batch, self.warm_lr), generator)
 
     def training(self, noise: float) -> Training:
         return Training(
@@ -73,8 +74,9 @@ class Aligned(Listening):
         assert view.auxiliary is not None
         x = view.auxiliary.x
         public, private = labels if labels is not None else (None, None)
-        pairs = Pairs(smashed_by(settled(client, x), x), x, public, lambda z: view.imagine(z, generator))
-        wanted = Wanted(view.targets, private)
-        how = self.training(self.fitting(pairs, client, view.targets))
+        z = smashed_by(settled(client, x), x)
+        pairs = Pairs(z, x, public, lambda z: view.imagine(z, generator), Grid.of_view(view))
+        wanted = Wanted(view.merged, private)
+        how = self.training(self.fitting(pairs, client, view.merged))
         decoder = trained_decoder(pairs, how, generator, "decoder", wanted, further)
-        return Recovered(inputs=decoded(decoder, view.targets, private))
+        return Recovered(inputs=decoded(decoder, view.merged, private))

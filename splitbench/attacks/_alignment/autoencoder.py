@@ -30,9 +30,9 @@ def autoencode(
     encoder: nn.Module, grid: Grid, x: Tensor, total: int, batch: int, lr: float, generator: Generator, what: str
 ) -> nn.Module:
     """Train an encoder together with a plain decoder to give images back; returns it in evaluation mode, fixed."""
-    decoder = Tiles(grid, tuple(x.shape[1:]))
+    decoder = Tiles(grid, tuple(x.shape[1:])).to(x.device)
     optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr)
-    batches = shuffled(len(x), batch, generator)
+    batches = shuffled(x, batch, generator)
     encoder.train()
     for _ in (bar := steps(what, total)):
         images = x[next(batches)]

@@ -83,11 +83,12 @@ def judged(critic: Critic, real: Seen, made: Seen, flip: float = 0.0) -> Tensor:
     """A discriminator's loss: binary cross entropy, with the truth moved towards the middle by `flip`."""
     labels = torch.cat((real[1], made[1])) if real[1] is not None and made[1] is not None else None
     scores = critic(torch.cat((real[0], made[0])), labels)
-    truth = torch.cat((torch.full((len(real[0]),), 1 - flip), torch.full((len(made[0]),), flip))).to(scores)
+    truth = torch.full_like(scores, flip)
+    truth[: len(real[0])] = 1 - flip
     return F.binary_cross_entropy_with_logits(scores, truth)
 
 
 def fooling(critic: Critic, made: Seen) -> Tensor:
-    """The loss of who wants what it made to be taken for real."""
+    """Generator loss: how far the critic is from taking the fake for real."""
     scores = critic(*made)
     return F.binary_cross_entropy_with_logits(scores, torch.ones_like(scores))

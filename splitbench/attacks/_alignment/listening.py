@@ -11,8 +11,8 @@ from torch import Generator, Tensor
 
 from splitbench.core.attack import OnlineAttack
 from splitbench.core.errors import CellError
+from splitbench.core.message import Message
 from splitbench.core.view import View
-from splitbench.core.wire import Message
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Listening(OnlineAttack):
 
     def observed(self, view: View) -> Tensor:
         """What was kept and the targets themselves: real smashed data, whatever the images."""
-        pool = torch.cat([*(each.smashed for each in self.heard), view.targets])
+        pool = torch.cat([*(each.smashed for each in self.heard), view.merged])
         if not bool(pool.isfinite().all()):
             raise CellError(
                 f"{type(self).__name__}: the smashed data are not finite, so there is nothing to learn from"

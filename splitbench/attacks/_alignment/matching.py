@@ -43,14 +43,14 @@ def matched(
     """
     assert view.auxiliary is not None
     x, y = view.auxiliary.x, view.auxiliary.y
-    grid = Grid.of(view.targets.shape[1:], view.shape)
-    some = torch.randperm(grid.channels, generator=generator)[:_CHANNELS]
-    wanted = Moments.of(grid.maps(view.targets)[:, some])
+    grid = Grid.of_view(view)
+    some = torch.randperm(grid.channels, generator=generator)[:_CHANNELS].to(x.device)
+    wanted = Moments.of(grid.maps(view.merged)[:, some])
     server = Server(view, client, x[:1]) if how.labels else None
     client.train()
     optimizer = adam([*client.parameters(), *(server.head.parameters() if server else ())], how.lr)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(how.steps, 1))
-    batches = shuffled(len(x), how.batch, generator)
+    batches = shuffled(x, how.batch, generator)
     judges = Moments.of(grid.maps(earlier)[:, some]) if earlier is not None and len(earlier) else None
     best, chosen = math.inf, client.state_dict()
 
@@ -97,14 +97,15 @@ def settled(client: nn.Module, x: Tensor) -> nn.Module:
     return client.eval()
 
 
-def imitated(client: nn.Module, teacher: nn.Module, x: Tensor, how: Matching, generator: Generator) -> nn.Module:
-    """Train a client to make of images what another makes of them, each channel in units of its spread."""
-    grid = Grid.of(teacher(x[:1]).shape[1:], tuple(x.shape[1:]))
+def imitated(client: nn.Module, teacher: nn.Module, view: View, how: Matching, generator: Generator) -> nn.Module:
+    """Train a client to make of public images what another makes of them, each channel in units of its spread."""
+    assert view.auxiliary is not None
+    x, grid = view.auxiliary.x, Grid.of_view(view)
     spread = grid.maps(smashed_by(teacher, x[:256])).std((0, 2, 3), keepdim=True)
     spread = spread.clamp(min=max(1e-3 * spread.max().item(), 1e-6))
     optimizer = adam(client.parameters(), how.lr)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, max(how.steps, 1))
-    batches = shuffled(len(x), how.batch, generator)
+    batches = shuffled(x, how.batch, generator)
     client.train()
     for _ in (bar := steps("imitation", how.steps)):
         images = x[next(batches)]

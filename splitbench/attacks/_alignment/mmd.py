@@ -32,7 +32,7 @@ class _Discrepancy(torch.autograd.Function):
         # The mean over all pairs, those of fixed samples too, from all norms and the norm of the sum.
         whole = gram.sum() + gram[:, own:].sum() + fixed.sum(0).square().sum()
         mean = 2 * (norms.sum() - whole / count) / (count - 1)
-        scales, weights = (constant.to(gram) for constant in _constants(own, count))
+        scales, weights = _constants(own, count, gram.dtype, gram.device)
         scales = scales * mean.clamp_min(1e-12)
         kernels = torch.exp(torch.sub(norms[:own, None] + norms, gram, alpha=2).clamp_min_(0) / -scales)
         ctx.save_for_backward(fixed, learned, weights * (kernels / scales).sum(0))
@@ -49,9 +49,10 @@ class _Discrepancy(torch.autograd.Function):
 
 
 @functools.lru_cache(maxsize=8)
-def _constants(own: int, count: int) -> tuple[Tensor, Tensor]:
+def _constants(own: int, count: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """The bandwidths, and how much each pair counts. A sample says nothing of its distance to itself."""
     weights = torch.full((own, count), -2 / (own * (count - own)), dtype=torch.float64)
     weights[:, :own] = 1 / (own * (own - 1))
     weights.fill_diagonal_(0)
-    return torch.tensor(_SCALES, dtype=torch.float64).view(-1, 1, 1), weights
+    scales = torch.tensor(_SCALES, dtype=torch.float64).view(-1, 1, 1)
+    return scales.to(device, dtype), weights.to(device, dtype)

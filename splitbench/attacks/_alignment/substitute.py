@@ -50,9 +50,9 @@ class Substitute(nn.Module):
         From there moments find the client; from weights drawn at random they find one of many that look alike.
         """
         assert view.auxiliary is not None
-        x, grid = view.auxiliary.x, Grid.of(view.targets.shape[1:], view.shape)
+        x, grid = view.auxiliary.x, Grid.of_view(view)
         maps = grid.maps(observed)
-        regressed, plain = (cls(grid, view.shape, rectified(observed), blocks) for _ in range(2))
+        regressed, plain = (cls(grid, view.shape, rectified(observed), blocks).to(x.device) for _ in range(2))
         regressed._regress(x.mean(0, keepdim=True), maps)
         plain._copy_pixels()
         for made in (regressed, plain):
@@ -71,10 +71,11 @@ class Substitute(nn.Module):
         assert isinstance(conv, nn.Conv2d)
         tall, wide = (int(side) for side in conv.stride)
         above, beside = (int(side) for side in conv.padding)
-        pixel = torch.arange(len(conv.weight)) % (conv.in_channels * tall * wide)
+        channel = torch.arange(len(conv.weight), device=conv.weight.device)
+        pixel = channel % (conv.in_channels * tall * wide)
         conv.weight.zero_()
         colour, place = pixel // (tall * wide), pixel % (tall * wide)
-        conv.weight[torch.arange(len(pixel)), colour, above + place // wide, beside + place % wide] = 1.0
+        conv.weight[channel, colour, above + place // wide, beside + place % wide] = 1.0
 
     @torch.no_grad()
     def _scale(self, maps: Tensor) -> None:
@@ -97,7 +98,7 @@ class Substitute(nn.Module):
         seen = (seen - seen.mean(0)).double()
         wanted = maps.mean(0).flatten(1).T.double()  # (places, channels)
         gram = seen.T @ seen
-        ridge = _RIDGE * gram.diagonal().mean().clamp_min(1e-12) * torch.eye(len(gram), dtype=gram.dtype)
+        ridge = torch.diag_embed((_RIDGE * gram.diagonal().mean().clamp_min(1e-12)).expand(len(gram)))
         weight = torch.linalg.solve(gram + ridge, seen.T @ (wanted - wanted.mean(0)))
         conv.weight.copy_(weight.T.reshape(conv.weight.shape))
 

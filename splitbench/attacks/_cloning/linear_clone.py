@@ -121,7 +121,7 @@ class LinearClone:
     def _pairs(self, weight: Tensor, shape: tuple[int, ...]) -> Tensor:
         """(P, P): the transpose after the convolution, as a matrix. Every window adds its own pairs of pixels."""
         flat = weight.flatten(1)
-        places = _places(shape, tuple(weight.shape[2:]), *self._how)
+        places = _places(shape, tuple(weight.shape[2:]), *self._how).to(flat.device)
         each = (flat.T @ flat)[..., None].expand(-1, -1, places.shape[1])
         pairs = flat.new_zeros(math.prod(shape) + 1, math.prod(shape) + 1)
         pairs.index_put_((places[:, None], places[None]), each, accumulate=True)

@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 import torch.nn.functional as F
 from torch import Tensor
 
-from splitbench.core.errors import SplitbenchError
-
-# A class token, a distillation token, up to four registers: more is not a prefix any more.
-_PREFIX = 5
+from splitbench.core.layout import Layout, by_rank
+from splitbench.core.view import View
 
 
 @dataclass(frozen=True)
@@ -27,21 +25,17 @@ class Grid:
     shape: tuple[int, ...] = field(default=(), compare=False)  # of one sample as it is sent
 
     @classmethod
-    def of(cls, smashed: Sequence[int], image: Sequence[int]) -> Grid:
-        """Maps (C, H, W) as they are; tokens (L, D) in rows if they tile the image; anything else as one place."""
-        if not smashed or len(image) != 3:
-            raise SplitbenchError(f"cannot lay smashed data of shape {tuple(smashed)} over an input of {tuple(image)}")
-        if len(smashed) == 3:
-            channels, height, width = smashed
-            return cls(channels, height, width, shape=tuple(smashed))
-        if len(smashed) == 2:
-            length, channels = smashed
-            for prefix in range(min(_PREFIX, length - 1) + 1):
-                height = math.isqrt((length - prefix) * image[1] // image[2])
-                width = (length - prefix) // max(height, 1)
-                if height * width == length - prefix and height * image[2] == width * image[1]:
-                    return cls(channels, height, width, prefix, tokens=True, shape=tuple(smashed))
-        return cls(math.prod(smashed), 1, 1, shape=tuple(smashed))
+    def of(cls, layout: Layout) -> Grid:
+        """Maps and tokens that lie over the image as they do; anything else as one place."""
+        if layout.plane is None:
+            return cls(math.prod(layout.shape), 1, 1, shape=layout.shape)
+        height, width = layout.plane
+        return cls(layout.channels, height, width, layout.prefix, layout.kind == "tokens", layout.shape)
+
+    @classmethod
+    def of_view(cls, view: View) -> Grid:
+        """Of what reaches the adversary."""
+        return cls.of(view.layout or by_rank(view.merged.shape[1:]))
 
     def maps(self, z: Tensor) -> Tensor:
         """(N, C, H, W)."""

@@ -15,6 +15,7 @@ from splitbench.attacks._decoding.decoder import Decoder
 from splitbench.attacks._decoding.grid import Grid
 from splitbench.attacks._decoding.linear_inverse import LinearInverse
 from splitbench.attacks._steps.descent import descend, shuffled
+from splitbench.core.layout import by_rank
 from splitbench.core.progress import show, steps
 
 Map = Callable[[Tensor], Tensor]
@@ -49,12 +50,17 @@ class Pairs:
     # Through a random defense every look at the same features is another: drawn anew each step, the decoder learns
     # what is best on average over draws.
     through: Map = lambda z: z
+    grid: Grid | None = None  # how the features lie over the image; none given: as their shape says
 
     def __len__(self) -> int:
         return len(self.x)
 
     def __getitem__(self, rows: slice | Tensor) -> Pairs:
-        return Pairs(self.z[rows], self.x[rows], self.labels[rows] if self.labels is not None else None, self.through)
+        labels = self.labels[rows] if self.labels is not None else None
+        return Pairs(self.z[rows], self.x[rows], labels, self.through, self.grid)
+
+    def over(self, z: Tensor) -> Grid:
+        return self.grid or Grid.of(by_rank(z.shape[1:]))
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,7 @@ def trained_decoder(
     pairs = pairs[: len(pairs) - aside]
     shape = tuple(pairs.x.shape[1:])
     seen_once = blurred(sent[: len(pairs)])
-    linear = LinearInverse(Grid.of(seen_once.shape[1:], shape), shape, seen_once, pairs.x)
+    linear = LinearInverse(pairs.over(seen_once), shape, seen_once, pairs.x)
     told = pairs.labels.shape[1] if pairs.labels is not None else 0
     decoder = Decoder(linear, how.width, how.blocks, told).to(pairs.x.device)
     decoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a third faster on a CPU
@@ -96,7 +102,7 @@ def trained_decoder(
     )
     best, chosen = math.inf, decoder
     every = max(1, how.steps // _LOOKS)
-    batches = shuffled(len(pairs), how.batch, generator)
+    batches = shuffled(pairs.x, how.batch, generator)
 
     def look(step: int) -> None:
         nonlocal best, chosen
@@ -137,7 +143,7 @@ def fitting_noise(pairs: Pairs, client: Map, targets: Tensor) -> float:
     shape = tuple(pairs.x.shape[1:])
     own = pairs.through(pairs.z)
     noisy = blurring(own, _TRIED)(own)
-    linear = LinearInverse(Grid.of(own.shape[1:], shape), shape, noisy, pairs.x)
+    linear = LinearInverse(pairs.over(own), shape, noisy, pairs.x)
     some = slice(0, 256)
 
     def missed(z: Tensor, decoded_from: Tensor) -> Tensor:
@@ -149,11 +155,11 @@ def fitting_noise(pairs: Pairs, client: Map, targets: Tensor) -> float:
 
 
 def blurring(z: Tensor, amount: float) -> Map:
-    """Adds noise in proportion to the spread of each feature, from torch's global generator."""
+    """Adds noise in proportion to the spread of each feature, from torch's global generator on the CPU."""
     if not amount:
         return lambda part: part
     scale = amount * z.std(0, correction=0, keepdim=True)  # unbiased, it would be NaN for a single pair
-    return lambda part: part + scale * torch.randn_like(part)
+    return lambda part: part + scale * torch.randn_like(part, device="cpu").to(part.device)
 
 
 @torch.no_grad()

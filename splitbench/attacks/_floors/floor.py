@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
 from torch import Generator, Tensor
 
 from splitbench.core.attack import Attack
+from splitbench.core.data import Field
 from splitbench.core.errors import SplitbenchError
+from splitbench.core.threat import ANY, ThreatModel
 from splitbench.core.view import Auxiliary, Recovered, View
+
+
+@dataclass(frozen=True)
+class Blind:
+    """What a floor is given: everything but what was sent."""
+
+    count: int  # of the targets
+    shape: tuple[int, ...]  # of one input
+    device: torch.device
+    auxiliary: Auxiliary | None
+    labels: Tensor | None  # the targets', where granted
+    fields: tuple[Field, ...] = ()  # the columns of a table
 
 
 class Floor(Attack):
     """An attack that is given no smashed data, so that it cannot use any."""
 
     role: ClassVar[Literal["attack", "floor", "bound"]] = "floor"
+    needs: ClassVar[ThreatModel] = ThreatModel(party=ANY)
 
     def run(self, view: View, generator: Generator) -> Recovered:
         if reason := self.lacks(view.threat):
             raise SplitbenchError(f"{type(self).__name__} {reason}")
-        guess = self.guess(len(view.targets), view.shape, view.auxiliary, view.labels)
-        return Recovered(inputs=guess.clamp(0, 1))
+        guess = self.guess(Blind(len(view), view.shape, view.targets.device, view.auxiliary, view.labels, view.fields))
+        return Recovered(inputs=guess.clamp(0, 1) if view.modality == "image" else guess)
 
-    def guess(self, count: int, shape: tuple[int, ...], auxiliary: Auxiliary | None, labels: Tensor | None) -> Tensor:
-        """As many images of this shape, from what is public and, where granted, the targets' labels."""
+    def guess(self, blind: Blind) -> Tensor:
+        """As many inputs as there are targets, of their shape."""
         raise NotImplementedError
 
 

@@ -8,10 +8,11 @@ import torch
 from torch import Generator, Tensor, nn
 
 
-def shuffled(count: int, batch: int, generator: Generator) -> Iterator[Tensor]:
-    """Rows for ever, in a new order each time round; whole batches only, unless there are fewer rows than one."""
+def shuffled(pool: Tensor, batch: int, generator: Generator) -> Iterator[Tensor]:
+    """Rows of a pool for ever, in a new order each time round; whole batches only, unless it has fewer rows."""
+    count = len(pool)
     while True:
-        order = torch.randperm(count, generator=generator)
+        order = some(pool, count, generator)
         whole = order[: max(batch, count - count % batch)] if count >= batch else order
         yield from torch.split(whole, batch)
 
@@ -24,7 +25,12 @@ def adam(parameters: Iterable[nn.Parameter], lr: float) -> torch.optim.Adam:
 
 def draw(pool: Tensor, batch: int, generator: Generator) -> Tensor:
     """So many rows of a pool, each at most once."""
-    return pool[torch.randperm(len(pool), generator=generator)[:batch]]
+    return pool[some(pool, batch, generator)]
+
+
+def some(pool: Tensor, count: int, generator: Generator) -> Tensor:
+    """The numbers of so many rows of a pool, each at most once: drawn on the CPU, and where the pool is."""
+    return torch.randperm(len(pool), generator=generator)[:count].to(pool.device)
 
 
 def descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:

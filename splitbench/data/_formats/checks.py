@@ -47,14 +47,14 @@ def labels(y: Array, where: str, count: int, classes: int | None = None) -> Tens
 
 
 def attributes(y: Array, where: str, count: int, names: tuple[str, ...] = ()) -> Tensor:
-    """Zeros and ones (N, A), as the float32 that a binary cross-entropy wants."""
+    """Zeros and ones (N, A), as int64."""
     if y.ndim != 2 or y.shape[1] == 0:
         raise SplitbenchError(f"{where} has shape {y.shape}; attributes are (N, A)")
     y = _whole(y, where, (count, len(names) or y.shape[1]), "a row of attributes an image")
     wrong = (y != 0) & (y != 1)
     if wrong.any():
         raise SplitbenchError(f"{where} holds {y[wrong][0]}; attributes are 0 or 1")
-    return torch.from_numpy(y.astype(np.float32))
+    return torch.from_numpy(y.astype(np.int64))
 
 
 def extra(values: Array, where: str, count: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Text as token ids of RoBERTa's kind: byte-level BPE with <s>=0, <pad>=1, </s>=2, <unk>=3."""
+"""Text as token ids between two marks: RoBERTa's <s> and </s>, or BERT's [CLS] and [SEP]."""
 
 from __future__ import annotations
 
@@ -13,30 +13,49 @@ from torch import Tensor
 
 from splitbench.core.errors import SplitbenchError
 
-SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
+SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")  # of a tokenizer that is trained here, with RoBERTa's ids 0 to 3
+USUAL = 8192  # token ids of a tokenizer that is trained here
+_MARKS = (("<s>", "</s>", "<unk>"), ("[CLS]", "[SEP]", "[UNK]"))  # before a text, after it, for what is unknown
 
 
 def tokenizer(source: str, vocabulary: int, texts: tuple[str, ...]) -> Any:
-    """One from a file or folder, or, without a source, one trained on the texts; all ids are below `vocabulary`."""
-    made = _read(Path(source).expanduser()) if source else _trained(texts, vocabulary)
-    for number, token in enumerate(SPECIALS):
-        if made.token_to_id(token) != number:
-            raise SplitbenchError(f"{source}: {token} has the id {made.token_to_id(token)}, in RoBERTa it is {number}")
+    """One from a file or folder, or, without a source, one trained on the texts; all ids are below `vocabulary`.
+
+    A vocabulary of 0 is the tokenizer's own, or the usual size for one that is trained.
+    """
+    made = _read(Path(source).expanduser()) if source else _trained(texts, vocabulary or USUAL)
+    _marks(made, source)
     needed = 1 + max(made.get_vocab(with_added_tokens=True).values())
-    if needed > vocabulary:
+    if vocabulary and needed > vocabulary:
         raise SplitbenchError(f"the tokenizer {source} has {needed} tokens; set `vocabulary` to {needed} or more")
     return made
 
 
-def encode(tokenizer: Any, texts: Sequence[str], length: int) -> Tensor:
-    """(N, length): <s>, the text cut to fit or repeated to fill, </s>."""
+def _marks(tokenizer: Any, source: str) -> tuple[int, int, int]:
+    """The ids of what stands before a text, of what stands after it, and of an unknown token."""
+    for marks in _MARKS:
+        before, after, unknown = map(tokenizer.token_to_id, marks)
+        if None not in (before, after, unknown):
+            return before, after, unknown
+    families = " nor ".join(", ".join(marks) for marks in _MARKS)
+    raise SplitbenchError(f"the tokenizer {source} has neither {families}; give one of RoBERTa's or BERT's kind")
+
+
+def encode(tokenizer: Any, texts: Sequence[str], length: int, keep: str = "first") -> Tensor:
+    """(N, length): the first mark, the text cut to fit or repeated to fill, the last mark.
+
+    Of a text that is too long, the first or the last tokens are kept.
+    """
     room = length - 2
-    tokens = [found.ids or [3] for found in tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+    before, after, unknown = _marks(tokenizer, "")
+    tokens = [found.ids or [unknown] for found in tokenizer.encode_batch(list(texts), add_special_tokens=False)]
     sizes = np.array([len(ids) for ids in tokens])
     flat = np.concatenate(tokens)
     starts = np.cumsum(sizes) - sizes
+    if keep == "last":
+        starts = starts + np.maximum(sizes - room, 0)
     x = np.empty((len(tokens), length), np.int64)
-    x[:, 0], x[:, -1] = 0, 2
+    x[:, 0], x[:, -1] = before, after
     x[:, 1:-1] = flat[starts[:, None] + np.arange(room) % sizes[:, None]]
     return torch.from_numpy(x)
 

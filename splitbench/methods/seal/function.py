@@ -80,7 +80,7 @@ def function_at(text: str, size: int, key: int | None) -> Any:
     """The function that SEAL uses for maps of this size. A secret one is client 0's, drawn until it is valid there."""
     seal: Any = registry.load("defenses", "seal")
     try:
-        return seal(function=text, key=key).function_of(0, size, size)
+        return seal(function=text, key=key).function_of(size, size)
     except CellError as error:
         raise SplitbenchError(str(error)) from error
 

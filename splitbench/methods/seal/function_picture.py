@@ -34,7 +34,7 @@ def draw(
         _function(left, function, row)
         _basis(figure, middle, function, row, over)
         _energy(right, row, own, dct)
-        # The command tells a long sum of cosines in full.
+        # The command prints a long sum of cosines in full.
         spaced = re.sub(r"\)([+-])", r") \1 ", re.sub(r"\d+\.\d+", lambda m: f"{float(m[0]):.3g}", row.function))
         spaced = textwrap.shorten(spaced, 150, placeholder=" …")
         figure.suptitle(f"f(x) = {spaced}", x=0.012, ha="left", fontsize=13)

@@ -66,7 +66,7 @@ def reach(there: Tensor) -> Tensor:
 
 
 def projected(x: Tensor, down: Tensor, across: Tensor, beyond: Callable[[Tensor], Tensor]) -> Tensor:
-    """Maps (..., H, W) without those coefficients in two bases that `beyond` tells from all; differentiable."""
+    """Maps (..., H, W) without those coefficients in two bases that `beyond` marks; differentiable."""
     spectrum = down @ x @ across.T
     # In place: products do not need what they made to be differentiated.
     spectrum = spectrum.masked_fill_(beyond(spectrum.detach()), 0)

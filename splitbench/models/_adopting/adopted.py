@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
 
+from splitbench.core.data import Field
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.model import Model
 from splitbench.core.split import cut
@@ -20,6 +21,7 @@ class Memory:
 
     shape: tuple[int, ...]
     classes: int
+    fields: tuple[Field, ...] = ()
     places: dict[str, str] | None = None
 
 
@@ -33,14 +35,15 @@ class Adopted(Model):
         """The shape of a sample, as far as it is known before the data is."""
         raise NotImplementedError
 
-    def make(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+    def make(self, shape: tuple[int, ...], classes: int, fields: Sequence[Field] = ()) -> nn.Module:
         raise NotImplementedError
 
-    def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        network = self.make(shape, classes)
-        if not self.memory or (self.memory[0].shape, self.memory[0].classes) != (shape, classes):
+    def build(self, shape: tuple[int, ...], classes: int, fields: Sequence[Field] = ()) -> nn.Module:
+        network = self.make(shape, classes, fields)
+        wanted = Memory(shape, classes, tuple(fields))
+        if not self.memory or replace(self.memory[0], places=None) != wanted:
             self.try_out(network, shape)
-            self.memory[:] = [Memory(shape, classes)]
+            self.memory[:] = [wanted]
         return network
 
     def try_out(self, network: nn.Module, shape: tuple[int, ...]) -> None:
@@ -50,23 +53,23 @@ class Adopted(Model):
     def cuts(self) -> Mapping[str, str]:
         known = self.memory[0] if self.memory else Memory(self.usual(), classes=10)
         if known.places is None:
-            network = self._sketch(known.shape, known.classes)
+            network = self._sketch(known)
             dtype = torch.int64 if self.modality == "text" else torch.float32
             known.places = places(network, torch.zeros(2, *known.shape, dtype=dtype, device="meta")) if network else {}
             self.memory[:] = [known]
         return known.places
 
-    def _sketch(self, shape: tuple[int, ...], classes: int) -> nn.Module | None:
+    def _sketch(self, known: Memory) -> nn.Module | None:
         """The network without its numbers, costing neither memory nor random draws; None if it cannot be made."""
         try:
             with torch.device("meta"):
-                return self.make(shape, classes)
+                return self.make(known.shape, known.classes, known.fields)
         except SplitbenchError:
             raise
         except Exception:  # whatever a stranger's constructor cannot do without numbers
             pass
         with suppress(Exception), torch.random.fork_rng(devices=[]):  # nor, perhaps, for a shape that was a guess
-            return self.make(shape, classes).to("meta")
+            return self.make(known.shape, known.classes, known.fields).to("meta")
         return None
 
 

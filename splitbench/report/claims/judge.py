@@ -9,13 +9,14 @@ from pathlib import Path
 from statistics import mean
 from typing import Literal
 
-from splitbench.core import registry
 from splitbench.core.errors import SplitbenchError, nearest
 from splitbench.plan import recipes
+from splitbench.plan.axes import short
 from splitbench.plan.cells import SCALES
 from splitbench.plan.claim import At, Claim, Comparison
 from splitbench.plan.paper import Paper, load
 from splitbench.report.statistics.bootstrap import FEWEST, Difference, difference
+from splitbench.report.statistics.calibration import planned_bars
 from splitbench.report.statistics.measured import Measured, Rows, planned_seeds
 from splitbench.report.unreadable import damage_notes
 from splitbench.store.store import Store
@@ -89,7 +90,9 @@ def claims(
         further = [read.setdefault(name, read.get(name) or load(name)) for name in paper.also]
         plans = [plan for p in (paper, *further) if (plan := place.plan(p.recipe, scale))]
         wanted = {key for plan in plans for key in plan["cells"]}
-        rows = Rows([o for o in outcomes if o.key in wanted], outcomes, planned_seeds(*plans))
+        rows = Rows(
+            [o for o in outcomes if o.key in wanted], outcomes, planned_seeds(*plans), bars=planned_bars(*plans)
+        )
         scored += [replace(s, scale=scale) for s in judge(paper, rows, further)]
     return scored, notes
 
@@ -152,10 +155,13 @@ def _compared(c: Comparison, paper: Paper, rows: Rows, further: Sequence[Paper])
             judged.append(Judged(about, relation, "not run", found, None, own, keys))
             continue
         verdict, why = _verdict(c, found), ""
-        doubts = [m.doubt for m in measured if m.doubt]
         if not found.varies:
-            verdict, why = "not separable", f"fewer than {FEWEST} values: nobody knows how sure they are"
-        elif doubts and (right == "twin" or (verdict == "holds" and _protects(c, left))):
+            verdict, why = "not separable", f"fewer than {FEWEST} values: too few for an interval"
+        if useless := next((m.doubt for m in sides if m.utility and m.doubt), ""):
+            # A network that never learned the task has no utility to keep or to lose.
+            verdict, why = "uncalibrated", f"cannot show what the defense costs; {useless}"
+        doubts = [m.doubt for m in measured if m.doubt and not m.utility]
+        if found.varies and doubts and (right == "twin" or (verdict == "holds" and _protects(c, left, measured))):
             # Beside a twin that the attack did not recover nothing is shown: both may be what guessing gives.
             verdict, why = "uncalibrated", f"cannot show what the defense does; {doubts[0]}"
         judged.append(Judged(about, relation, verdict, why, found, own, keys))
@@ -173,12 +179,11 @@ def _verdict(c: Comparison, d: Difference) -> Verdict:
     return "holds" if low > 0 else "fails" if high <= 0 else "not separable"
 
 
-def _protects(c: Comparison, left: Sequence[At]) -> bool:
+def _protects(c: Comparison, left: Sequence[At], measured: Sequence[Measured]) -> bool:
     """Whether the claim says that little leaks: what a weak attack would show of any defense."""
-    metric = left[0]["metric"]
-    if registry.declared("metrics", metric, "about") != "inputs" or left[0].get("defense") == "none":
+    if any(m.utility or m.cost for m in measured) or left[0].get("defense") == "none":
         return False
-    leaks = "above" if registry.declared("metrics", metric, "leaks_when") == "high" else "below"
+    leaks = "above" if measured[0].leaks_when == "high" else "below"
     return c.relation not in (leaks, "within")
 
 
@@ -208,7 +213,7 @@ def _by_the_paper(
 
 def _place(at: Mapping[str, str], fixed: Mapping[str, str]) -> str:
     """Where a cell stands, without what is the same all over the table."""
-    return ", ".join(f"{axis}={v}" for axis, v in at.items() if axis != "metric" and fixed.get(axis) != v)
+    return ", ".join(f"{short(axis)}={v}" for axis, v in at.items() if axis != "metric" and fixed.get(axis) != v)
 
 
 def _about(c: Comparison, left: Sequence[At], right: float | str | Sequence[At], paper: Paper) -> str:
@@ -219,7 +224,7 @@ def _about(c: Comparison, left: Sequence[At], right: float | str | Sequence[At],
             told = {**paper.where, **(but or {})}
             if axis != "metric" and not (len(values) == 1 and told.get(axis) == values[0]):
                 label = "mean" if len(values) > 1 else values[0]
-                words.append(f"{axis}={label}" if len(values) == 1 else f"mean over {axis}")
+                words.append(f"{short(axis)}={label}" if len(values) == 1 else f"mean over {short(axis)}")
         return ", ".join(words)
 
     metric = left[0]["metric"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from splitbench.report.claims.judge import ORDER, Judged, Scored
 from splitbench.report.statistics.bootstrap import Difference
+from splitbench.report.statistics.interval import figures
 from splitbench.report.tables.sheet import Sheet, Shown
 
 
@@ -18,9 +19,10 @@ def summary(scored: Sequence[Scored]) -> str:
 
 
 def numbers(d: Difference) -> str:
-    parts = [f"{d.left:.3f} against {d.right:.3f}"]
+    parts = [f"{figures(d.left)} against {figures(d.right)}"]
     if d.varies:
-        parts.append(f"difference {d.value:+.3f}, 95 % {d.low:+.3f} to {d.high:+.3f}")
+        apart = [("" if value < 0 else "+") + figures(value) for value in (d.value, d.low, d.high)]
+        parts.append(f"difference {apart[0]}, 95 % {apart[1]} to {apart[2]}")
     if d.effect is not None:
         parts.append(f"effect {d.effect:+.2f}")
     seeds = "1 seed" if d.seeds == 1 else f"{d.seeds} seeds"
@@ -56,7 +58,7 @@ def scorecard(scored: Sequence[Scored], notes: Sequence[str] = ()) -> Sheet:
     scales = ", ".join(dict.fromkeys(s.scale for s in scored))
     return Sheet(
         "What the paper claims, judged on our rows",
-        f"scale {scales} · {summary(scored)} · separable: paired bootstrap over images and seeds, 95 %",
+        f"scale {scales} · {summary(scored)} · separable: paired bootstrap over samples and seeds, 95 %",
         ("table", "claim"),
         tuple((s.recipe, s.claim.id) for s in scored),
         (("the paper says",), ("verdict",), ("decided by",), ("by the paper's own values",)),

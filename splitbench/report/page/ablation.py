@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from splitbench.report.page import axis
-from splitbench.report.page.gather import LEAK, Gathered, flat
+from splitbench.report.page import plot_axis
+from splitbench.report.page.gather import Gathered, flat, prose
 from splitbench.report.page.plot import Line, Mark, Plot, Section
-from splitbench.report.page.verdicts import UTILITY, score
+from splitbench.report.page.verdicts import score
 from splitbench.report.page.verdicts import utility as utility_of
 from splitbench.report.statistics.interval import half_width
-from splitbench.store.outcome import Outcome
+from splitbench.store.outcome import UTILITY, Outcome
 
 LINES = 15  # of one plot
 NAMED = 6  # lines with a label; the others have the hover and the table
@@ -35,26 +35,30 @@ class Curve:
     values: tuple[tuple[float, float, float | None], ...]  # setting, mean, half width
     base: float | None  # undefended
     data: Mapping[str, str]
+    metric: str = UTILITY
 
 
 def plots(rows: Gathered, most: int) -> Section:
     """One for leakage and one for the task, for each setting that varies and all that stays the same."""
-    panels: dict[tuple[str, str, bool], list[Curve]] = {}
+    panels: dict[Panel, list[Curve]] = {}
     for curve in curves(rows):
-        panels.setdefault((curve.path, curve.about, curve.utility), []).append(curve)
+        panels.setdefault((curve.path, curve.about, curve.utility, curve.metric), []).append(curve)
     # The task beside what leaks, and those with most to say first.
-    order = sorted(panels, key=lambda k: (-_size(panels, k), k[0], k[1], k[2]))
+    order = sorted(panels, key=lambda k: (-_size(panels, k), k))
     made = tuple(_plot(f"ablation-{i}", panels[key]) for i, key in enumerate(order[:most]))
     return Section(made, len(order[most:]))
 
 
-def _size(panels: Mapping[tuple[str, str, bool], Sequence[Curve]], key: tuple[str, str, bool]) -> int:
-    both = [*panels.get((*key[:2], False), ()), *panels.get((*key[:2], True), ())]
+Panel = tuple[str, str, bool, str]  # path, what stays the same, whether it is utility, metric
+
+
+def _size(panels: Mapping[Panel, Sequence[Curve]], key: Panel) -> int:
+    both = [curve for other, several in panels.items() if other[:2] == key[:2] for curve in several]
     return max(len(c.values) for c in both) * 100 + len(both)
 
 
 def curves(rows: Gathered) -> list[Curve]:
-    done = [o for o in rows.outcomes if o.status == "done" and (o.kind == "train" or rows.role(o) != "floor")]
+    done = [o for o in rows.outcomes if o.status == "done" and (o.kind == "train" or o.role != "floor")]
     runs = {o.run: _leaves({"run": o.cell.get("run", {})}) for o in {o.run: o for o in done}.values()}
     known = {rows.identity_of.get(o.key, ""): o for o in done}
     adversaries = {i: _leaves({k: v for k, v in o.cell.items() if k != "run"}) for i, o in known.items()}
@@ -143,7 +147,8 @@ def _curve(
         name = first.defense.rpartition(" on ")[0] if path == "run.protected" else first.defense
         about += f" · {'undefended' if name == 'none' else name}"
     data = {"dataset": first.dataset} | ({} if utility else {"attack": first.attack})
-    return Curve(path, UTILITY if utility else first.adversary, utility, about, tuple(values), base, data)
+    name = UTILITY if utility else first.adversary
+    return Curve(path, name, utility, about, tuple(values), base, data, first.ranking)
 
 
 def _base(rows: Gathered, outcome: Outcome, bases: Mapping[tuple[str, int], float]) -> float | None:
@@ -166,18 +171,18 @@ def said(path: str) -> str:
 def _plot(key: str, found: Sequence[Curve]) -> Plot:
     curves = sorted(found, key=lambda c: -c.values[-1][1])[:LINES]
     first = curves[0]
-    what = UTILITY if first.utility else f"leakage, {LEAK}"
+    what = UTILITY if first.utility else f"leakage, {prose(first.metric)}"
     strongest = max(range(len(curves)), key=lambda i: max(v for _, v, _ in curves[i].values))
     lines = []
     for i, c in enumerate(curves):
         kind = "strong" if i == strongest or len(curves) == 1 else "plain"
         marks = tuple(
-            Mark(x, v, f"{c.label}: {what} {v:.3f}{f' ±{h:.3f}' if h else ''} at {said(c.path)} {axis.short(x)}",
+            Mark(x, v, f"{c.label}: {what} {v:.3f}{f' ±{h:.3f}' if h else ''} at {said(c.path)} {plot_axis.short(x)}",
                  kind=kind, y_half=h, data=c.data)
             for x, v, h in c.values
         )  # fmt: skip
         lines.append(Line(marks, c.label if i < NAMED and not c.utility else "", kind, c.data))
-    across = axis.through(said(first.path), [x for c in curves for x, _, _ in c.values])
+    across = plot_axis.through(said(first.path), [x for c in curves for x, _, _ in c.values])
     bases = [c.base for c in curves if c.base is not None]
     if bases:
         base = max(bases)
@@ -187,7 +192,7 @@ def _plot(key: str, found: Sequence[Curve]) -> Plot:
     head = (said(first.path), *(c.label for c in curves))
     at = {c.label: {x: v for x, v, _ in c.values} for c in curves}
     rows = tuple(
-        (axis.short(x), *(f"{at[c.label][x]:.3f}" if x in at[c.label] else "–" for c in curves))
+        (plot_axis.short(x), *(f"{at[c.label][x]:.3f}" if x in at[c.label] else "–" for c in curves))
         for x in sorted({x for c in curves for x, _, _ in c.values})
     )
     told = "; ".join(f"{c.label} goes from {c.values[0][1]:.3f} to {c.values[-1][1]:.3f}" for c in curves[:NAMED])
@@ -196,10 +201,11 @@ def _plot(key: str, found: Sequence[Curve]) -> Plot:
         f"{UTILITY.capitalize() if first.utility else 'Leakage'} along {said(first.path)}",
         first.about,
         first.data["dataset"],
-        f"As {said(first.path)} goes from {axis.short(first.values[0][0])} to {axis.short(first.values[-1][0])}: "
+        f"As {said(first.path)} goes from {plot_axis.short(first.values[0][0])} "
+        f"to {plot_axis.short(first.values[-1][0])}: "
         f"{told}." + (f" Undefended: {max(bases):.3f}." if bases else ""),
         across,
-        axis.linear(what, heights, 0.12, (-1.0, 1.0), 0.1),
+        plot_axis.linear(what, heights, 0.12, (-1.0, 1.0), 0.1),
         (),
         tuple(lines),
         head,

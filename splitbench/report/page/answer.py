@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from splitbench.report.page.gather import LEAK, Gathered
-from splitbench.report.page.verdicts import UTILITY, Standing
+from splitbench.report.page.gather import Gathered
+from splitbench.report.page.verdicts import Standing
+from splitbench.store.outcome import UTILITY
 
 NAMED = 3  # in a sentence
 RULE = (
     "A defense holds if every calibrated attack on it recovers at most half of what the same attack recovers "
-    f"undefended, counted in {LEAK} beyond the mean image. It holds against the attacks that were mounted; of others "
-    "it says nothing."
+    "undefended, counted beyond the best blind guess in the metric that ranks attacks of that goal. It holds against "
+    "the attacks that were mounted; of others it says nothing."
 )
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -27,7 +28,14 @@ class Answer:
 
 def answer(rows: Gathered, standings: Sequence[Standing], not_run: int = 0) -> Answer:
     defended = [s for s in standings if s.verdict != "undefended"]
-    return Answer(_lead(standings, defended), _price(standings, defended), tuple(_caveats(rows, defended, not_run)))
+    caveats = [*_useless(standings), *_caveats(rows, defended, not_run)]
+    return Answer(_lead(standings, defended), _price(standings, defended), tuple(caveats))
+
+
+def _useless(every: Sequence[Standing]) -> list[str]:
+    """Of networks that never learned their task, once for each data set."""
+    found = {s.setting.dataset: s.useless.removeprefix("uncalibrated: ") for s in every if s.useless}
+    return [f"What a defense costs on {dataset} is inconclusive: {why}." for dataset, why in found.items()]
 
 
 def _lead(every: Sequence[Standing], defended: Sequence[Standing]) -> str:
@@ -52,24 +60,28 @@ def _lead(every: Sequence[Standing], defended: Sequence[Standing]) -> str:
 
 
 def _undefended(every: Sequence[Standing]) -> str:
-    attacked = [(s.leakage.value, s.setting.dataset) for s in every if s.leakage is not None]
+    attacked = [(s.sign * s.leakage.value, s) for s in every if s.leakage is not None]
     if not attacked:
         return "Nothing is defended here and nothing was attacked, so there is nothing to answer yet."
-    value, dataset = max(attacked)
+    _, most = max((a for a in attacked if a[1].goal == attacked[0][1].goal), key=lambda a: a[0])
+    assert most.leakage is not None
+    value, dataset = most.leakage.value, most.setting.dataset
     sets = len({s.setting.dataset for s in every})
     among = f", the most open of {_number(sets)} data sets" if sets > 1 else ""
-    return f"No defense was tried here. Undefended, the attacks together get {LEAK} {value:.2f} on {dataset}{among}."
+    return (
+        f"No defense was tried here. Undefended, the attacks together get {most.leak} {value:.2f} on {dataset}{among}."
+    )
 
 
 def _price(every: Sequence[Standing], defended: Sequence[Standing]) -> str:
     """Of the cheapest that holds; where none does, of the one that hides most."""
     holds, leaks = _with(defended, "holds"), _with(defended, "leaks")
-    bases = {s.setting.key: s for s in every if s.verdict == "undefended"}
-    priced = [(loss, s) for s in holds or leaks if (loss := _loss(s, bases.get(s.setting.key))) is not None]
+    bases = {s.group: s for s in every if s.verdict == "undefended"}
+    priced = [(loss, s) for s in holds or leaks if (loss := _loss(s, bases.get(s.group))) is not None]
     if not priced:
         return ""
     loss, chosen = min(priced, key=lambda p: p[0] if holds else _recovered(p[1]))
-    base = bases[chosen.setting.key]
+    base = bases[chosen.group]
     assert chosen.utility is not None
     assert base.utility is not None
     cost = f"{100 * loss:.1f} points of {UTILITY}" if loss >= 0.0005 else f"no {UTILITY}"
@@ -95,12 +107,12 @@ def _caveats(rows: Gathered, defended: Sequence[Standing], not_run: int) -> list
     blind = [s for s in held if not s.adaptive]
     if blind:
         found.append(f"No calibrated attack on {_names(blind)} knew of the defense: an adaptive one may do better.")
-    seen = [(s.bound, s) for s in held if s.bound is not None and s.bound > 2 * (s.floor or 0.0)]
+    seen = [(s.bound, s) for s in held if s.bound is not None and s.sign * s.bound > 2 * s.sign * (s.floor or 0.0)]
     if seen:
         bound, most = max(seen, key=lambda b: b[0])
         found.append(
-            f"A decoder shown true pairs recovers {LEAK} {bound:.2f} through {most.defense} on {most.setting.dataset}: "
-            "what it hides is still there."
+            f"A decoder shown true pairs recovers {most.leak} {bound:.2f} through {most.name} on "
+            f"{most.setting.dataset}: what it hides is still there."
         )
     doubts = Counter(f.name for s in defended for f in s.attacks if f.verdict == "uncalibrated")
     if doubts:
@@ -129,7 +141,7 @@ def _alone(standings: Sequence[Standing]) -> str:
 
 
 def _name(standing: Standing, every: Sequence[Standing]) -> str:
-    return standing.defense if _alone(every) else f"{standing.defense} on {standing.setting.dataset}"
+    return standing.name if _alone(every) else f"{standing.name} on {standing.setting.dataset}"
 
 
 def _with(standings: Sequence[Standing], verdict: str) -> list[Standing]:
@@ -138,7 +150,7 @@ def _with(standings: Sequence[Standing], verdict: str) -> list[Standing]:
 
 def _recovered(standing: Standing) -> float:
     found = standing.strongest
-    return found.seen.value if found is not None and found.seen.value is not None else 0.0
+    return standing.sign * found.seen.value if found is not None and found.seen.value is not None else 0.0
 
 
 def _said(standing: Standing) -> str:
@@ -146,13 +158,13 @@ def _said(standing: Standing) -> str:
     if found is None or found.seen.value is None:
         return "nothing was recovered"
     beside = [f"undefended {found.seen.undefended:.2f}"] if found.seen.undefended is not None else []
-    beside += [f"the mean image {found.seen.floor:.2f}"] if found.seen.floor is not None else []
+    beside += [f"a blind guess {found.seen.floor:.2f}"] if found.seen.floor is not None else []
     told = f" ({', '.join(beside)})" if beside else ""
-    return f"{found.name} recovers {LEAK} {found.seen.value:.2f}{told}"
+    return f"{found.name} recovers {standing.leak} {found.seen.value:.2f}{told}"
 
 
 def _loss(standing: Standing, base: Standing | None) -> float | None:
-    if base is None or base.utility is None or standing.utility is None:
+    if base is None or base.utility is None or standing.utility is None or standing.useless:
         return None
     return base.utility.value - standing.utility.value
 
@@ -160,10 +172,10 @@ def _loss(standing: Standing, base: Standing | None) -> float | None:
 def _names(standings: Sequence[Standing], apart: bool = True) -> str:
     """With the data sets they are so on, if there are several: `a and b on mnist, c on mnist and cifar10`."""
     if not apart:
-        return _listed(list(dict.fromkeys(s.defense for s in standings)))
+        return _listed(list(dict.fromkeys(s.name for s in standings)))
     where: dict[str, dict[str, None]] = {}
     for s in standings:
-        where.setdefault(s.defense, {})[s.setting.dataset] = None
+        where.setdefault(s.name, {})[s.setting.dataset] = None
     alike: dict[tuple[str, ...], list[str]] = {}
     for name, places in where.items():
         alike.setdefault(tuple(places), []).append(name)
@@ -176,7 +188,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _verb(standings: Sequence[Standing], verb: str) -> str:
-    return f"{verb}s" if len({s.defense for s in standings}) == 1 else verb
+    return f"{verb}s" if len({s.name for s in standings}) == 1 else verb
 
 
 def _number(count: int) -> str:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
-from splitbench.report.page.gather import LEAK, METRIC, Gathered
+from splitbench.report.page.gather import Gathered, prose
 from splitbench.report.page.verdicts import Faced, Standing, score
-from splitbench.report.pictures import Images, originals_of, recovered_of
+from splitbench.report.pictures import Images, originals_of, recovered_of, shows_images
 from splitbench.store.outcome import Outcome
 
 PAIRS = 36  # of attack and defense
@@ -34,7 +34,7 @@ class Strip:
 
 
 @dataclass(frozen=True)
-class Entry:
+class GalleryEntry:
     standing: Standing
     faced: Faced
     outcome: Outcome  # of the seed and rung of knowledge that leak most
@@ -45,7 +45,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Gallery:
-    entries: tuple[Entry, ...]
+    entries: tuple[GalleryEntry, ...]
     left_out: int
     without: int  # pairs whose pictures are not in the store
 
@@ -59,14 +59,14 @@ def gallery(rows: Gathered, standings: Sequence[Standing], most: int = PAIRS) ->
     found: dict[tuple[int, str], list[tuple[Standing, Faced, Outcome]]] = {}
     for place, standing in enumerate(standings):
         for faced in standing.faced:
-            done = [o for o in faced.outcomes if score(o) is not None]
+            done = [o for o in faced.outcomes if shows_images(o) and score(o) is not None]
             if not (standing.verdict == "undefended" and all(o.key in beside for o in done)):
                 found.setdefault((place, faced.attack), []).extend((standing, faced, o) for o in done)
-    pairs = [(max(group, key=lambda g: g[2].ranked[METRIC]), _of(group)) for group in found.values() if group]
+    pairs = [(max(group, key=lambda g: _value(g[2])), _of(group)) for group in found.values() if group]
     pairs.sort(key=_leak)
     first = {id(pair[0][0]): i for i, pair in reversed(list(enumerate(pairs)))}  # of each defense, what leaks most
     chosen = sorted(enumerate(pairs), key=lambda p: (first[id(p[1][0][0])] != p[0], p[0]))
-    entries: list[Entry] = []
+    entries: list[GalleryEntry] = []
     without = size = seen = 0
     here = set(rows.store.runs())
     for _, ((standing, faced, outcome), of) in chosen:
@@ -76,7 +76,7 @@ def gallery(rows: Gathered, standings: Sequence[Standing], most: int = PAIRS) ->
         strips = _strips(rows, outcome) if outcome.run in here else ()
         if strips:
             size += sum(len(strip.picture) for strip in strips)
-            entries.append(Entry(standing, faced, outcome, of, strips, not faced.seen.calibrated))
+            entries.append(GalleryEntry(standing, faced, outcome, of, strips, not faced.seen.calibrated))
         else:
             without += 1
     ordered = sorted(entries, key=lambda e: _leak(((e.standing, e.faced, e.outcome), e.of)))
@@ -85,7 +85,11 @@ def gallery(rows: Gathered, standings: Sequence[Standing], most: int = PAIRS) ->
 
 def _leak(pair: tuple[tuple[Standing, Faced, Outcome], str]) -> tuple[bool, float]:
     (_, faced, outcome), _ = pair
-    return faced.role != "attack", -outcome.ranked[METRIC]
+    return faced.role != "attack", -_value(outcome)
+
+
+def _value(outcome: Outcome) -> float:
+    return outcome.ranked[outcome.ranking]
 
 
 def _of(group: Sequence[tuple[Standing, Faced, Outcome]]) -> str:
@@ -97,7 +101,7 @@ def _of(group: Sequence[tuple[Standing, Faced, Outcome]]) -> str:
 
 def _strips(rows: Gathered, outcome: Outcome) -> tuple[Strip, ...]:
     recovered, originals = (read(rows.store, outcome, rows.problems) for read in (recovered_of, originals_of))
-    scored = outcome.score(METRIC)
+    scored, leak = outcome.score(outcome.ranking), prose(outcome.ranking)
     if recovered is None or originals is None or scored is None:
         return ()
     count = min(len(recovered), len(originals), len(scored.values) or len(recovered))
@@ -107,7 +111,7 @@ def _strips(rows: Gathered, outcome: Outcome) -> tuple[Strip, ...]:
     def strip(name: str, images: Images, alt: str, scores: Sequence[float] = ()) -> Strip:
         said = tuple(f"{scores[i]:.2f}" for i in order) if len(scores) else ()
         picture, width, height = _picture(images[order])
-        return Strip(name, picture, f"{alt}{': ' + LEAK + ' ' + ', '.join(said) if said else ''}", said, width, height)
+        return Strip(name, picture, f"{alt}{': ' + leak + ' ' + ', '.join(said) if said else ''}", said, width, height)
 
     what = f"{len(order)} images of {outcome.dataset}"
     found = [
@@ -116,7 +120,7 @@ def _strips(rows: Gathered, outcome: Outcome) -> tuple[Strip, ...]:
     ]
     twin = rows.by_key.get(outcome.twin)
     if twin is not None and twin.key != outcome.key and twin.samples == outcome.samples:
-        undefended, beside = recovered_of(rows.store, twin, rows.problems), twin.score(METRIC)
+        undefended, beside = recovered_of(rows.store, twin, rows.problems), twin.score(twin.ranking)
         if undefended is not None and beside is not None and len(undefended) >= count:
             alt = f"Recovered by {twin.adversary} where nothing defends"
             found.append(strip("undefended", undefended, alt, beside.values[:count]))

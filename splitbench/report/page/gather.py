@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,11 +10,10 @@ from typing import Any, TypeVar
 
 from splitbench.core.errors import SplitbenchError
 from splitbench.plan.cells import digest
+from splitbench.report.statistics.calibration import Bars, planned_bars
 from splitbench.store.outcome import Outcome
 from splitbench.store.store import Store
 
-METRIC = "ssim"  # what leakage is told in, as `evaluate` does
-LEAK = METRIC.upper()  # in prose
 TOLD = 3  # differences in a name; more would be no name
 K = TypeVar("K", bound=Hashable)
 _NOT_A_SETTING = ("defenses", "protected", "seed")
@@ -37,10 +37,10 @@ class Gathered:
     outcomes: tuple[Outcome, ...]
     settings: Mapping[str, Setting]  # by key, in the order they come
     setting_of: Mapping[str, str]  # by run
-    defense_of: Mapping[str, str]  # by run; the name by which it can be told from others of its setting
+    defense_of: Mapping[str, str]  # by run; the name that distinguishes it within its setting
     attacker_of: Mapping[str, str]  # by outcome; likewise, with what it knows
     identity_of: Mapping[str, str]  # by outcome; a digest of the attack, its threat model and its effort
-    roles: Mapping[str, str]  # by the name of an attack
+    bars: Mapping[str, Bars] = field(default_factory=dict)  # of undefended trainings, by outcome, as recipes say
     problems: list[str] = field(default_factory=list)  # files, by name, and what is wrong with them
 
     @cached_property
@@ -55,9 +55,6 @@ class Gathered:
             if o.kind == "attack":
                 found.setdefault(o.run, []).append(o)
         return found
-
-    def role(self, outcome: Outcome) -> str:
-        return self.roles[outcome.attack]
 
 
 def gather(store: Store) -> Gathered:
@@ -95,9 +92,23 @@ def gather(store: Store) -> Gathered:
         _within(defenses, defended),
         attackers,
         identities,
-        {label: o.role for label, o in {o.attack: o for o in outcomes if o.kind == "attack"}.items()},
+        _bars(store),
         problems,
     )
+
+
+def prose(metric: str) -> str:
+    """A metric as a sentence has it: SSIM, AUC, token accuracy."""
+    return metric.upper() if len(metric) <= 4 else metric.replace("_", " ")
+
+
+def _bars(store: Store) -> dict[str, Bars]:
+    found: dict[str, Bars] = {}
+    for name, scale in store.plans():
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, SplitbenchError):
+            # A plan that cannot be read is reported where its table is made.
+            found |= planned_bars(store.plan(name, scale) or {"cells": []})
+    return found
 
 
 def _attackers(outcomes: Iterable[Outcome], setting_of: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -124,7 +135,7 @@ def _title(o: Outcome) -> str:
 
 
 def distinct(named: Mapping[K, tuple[str, Any]], apart: bool = False) -> dict[K, str]:
-    """Names for things that may share one: those that do are told apart by what differs in their documents.
+    """Names for things that may share one: those that do are distinguished by what differs in their documents.
 
     `apart`: a document is a place and a document, and only names at the same place must differ.
     """

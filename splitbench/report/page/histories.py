@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 
-from splitbench.report.page import axis
+from splitbench.report.page import plot_axis
 from splitbench.report.page.gather import Gathered
 from splitbench.report.page.plot import Line, Mark, Plot, Section, section
 from splitbench.report.page.verdicts import Standing
@@ -17,7 +17,11 @@ LINES = 10  # of one plot
 def plots(rows: Gathered, standings: list[Standing], most: int) -> Section:
     """One a setting: the loss of each defense's first seed, epoch by epoch."""
     found: dict[str, list[tuple[Standing, list[float]]]] = {}
+    seen: set[tuple[str, str]] = set()
     for standing in standings:
+        if (standing.setting.key, standing.defense) in seen:  # told of another goal
+            continue
+        seen.add((standing.setting.key, standing.defense))
         for run in sorted((o for o in standing.runs if o.status == "done"), key=lambda o: o.seed)[:1]:
             losses = _losses(rows, run)
             if len(losses) > 1:
@@ -58,8 +62,8 @@ def _plot(key: str, curves: list[tuple[Standing, list[float]]]) -> Plot:
         setting.name,
         setting.dataset,
         f"Over {epochs} epochs: {told}.",
-        axis.through("epoch", [float(i + 1) for i in range(epochs)]),
-        axis.linear("loss on the private images", [*(v for _, of in shown for v in of), 0.0], 0.04),
+        plot_axis.through("epoch", [float(i + 1) for i in range(epochs)]),
+        plot_axis.linear("loss on the private samples", [*(v for _, of in shown for v in of), 0.0], 0.04),
         (),
         tuple(lines),
         ("epoch", *(line.label for line in lines)),

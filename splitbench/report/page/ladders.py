@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from splitbench.core.threat import KNOWLEDGE
-from splitbench.report.page import axis
-from splitbench.report.page.gather import LEAK, METRIC, Gathered
+from splitbench.report.page import plot_axis
+from splitbench.report.page.gather import Gathered
 from splitbench.report.page.plot import Line, Mark, Plot, Section, section
 from splitbench.report.page.verdicts import Standing, score
 from splitbench.report.statistics.ladder import falls
@@ -16,7 +16,7 @@ NAMED = 6
 
 
 def plots(rows: Gathered, standings: list[Standing], most: int) -> Section:
-    fallen = falls(rows.outcomes, METRIC)
+    fallen = falls(rows.outcomes)
     made = [_plot(f"ladder-{i}", standing, fallen) for i, standing in enumerate(standings)]
     return section([plot for plot in made if plot is not None], most)
 
@@ -43,7 +43,7 @@ def _plot(key: str, standing: Standing, fallen: dict[str, str]) -> Plot | None:
         kind = "strong" if place == 0 else "plain"
         data = {"attack": next(iter(several[name].values()))[0].attack}
         marks = tuple(
-            Mark(i, v, f"{name}, knowledge {KNOWLEDGE[i]}: {LEAK} {v:.3f}", kind=kind, data=data)
+            Mark(i, v, f"{name}, knowledge {KNOWLEDGE[i]}: {standing.leak} {v:.3f}", kind=kind, data=data)
             for i, v in means[name]
         )
         lines.append(Line(marks, (name + (" †" if doubt else "")) if place < NAMED else "", kind, data))
@@ -55,12 +55,14 @@ def _plot(key: str, standing: Standing, fallen: dict[str, str]) -> Plot | None:
     )
     return Plot(
         key,
-        f"{standing.defense}, by what the attack knows of it",
+        f"{standing.name}, by what the attack knows of it",
         standing.setting.name,
         standing.setting.dataset,
-        f"{LEAK} recovered, {told}.",
-        axis.names("knowledge of the defense", KNOWLEDGE),
-        axis.linear(f"leakage, {LEAK}", [v for values in means.values() for _, v in values], 0.15, (-1.0, 1.0), 0.1),
+        f"{standing.leak} recovered, {told}.",
+        plot_axis.names("knowledge of the defense", KNOWLEDGE),
+        plot_axis.linear(
+            f"leakage, {standing.leak}", [v for values in means.values() for _, v in values], 0.15, (-1.0, 1.0), 0.1
+        ),
         (),
         tuple(lines),
         ("attack", *KNOWLEDGE),

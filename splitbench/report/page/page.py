@@ -20,11 +20,12 @@ from splitbench.report.page import ablation, histories, ladders, pareto
 from splitbench.report.page.answer import RULE, answer
 from splitbench.report.page.gallery import PAIRS
 from splitbench.report.page.gallery import gallery as pictures
-from splitbench.report.page.gather import LEAK, METRIC, Gathered, gather
+from splitbench.report.page.gather import Gathered, gather
 from splitbench.report.page.runs import runs
 from splitbench.report.page.tables import heads, plans, scorecard, sides, tables
-from splitbench.report.page.verdicts import COSTS, UTILITY, standings
+from splitbench.report.page.verdicts import COSTS, standings
 from splitbench.store.index import remembering
+from splitbench.store.outcome import UTILITY
 from splitbench.store.store import Store
 
 SETTINGS = 12  # that are shown at once
@@ -79,11 +80,9 @@ def _made(rows: Gathered, gallery: int) -> Report:
     made = environment.get_template("report.html").render(
         answer=answer(rows, found, not_run),
         rule=RULE,
-        metric=METRIC,
-        leak=LEAK,
         utility=UTILITY,
         costs=[cost for cost in COSTS if any(cost.key in s.costs for s in found)],
-        settings=[list(group) for _, group in groupby(found, key=lambda s: s.setting)],
+        settings=[list(group) for _, group in groupby(found, key=lambda s: s.group)],
         gallery=shown,
         shared=pareto.shared_costs(found),
         first=SETTINGS,
@@ -134,5 +133,5 @@ def _filters(rows: Gathered) -> Mapping[str, Sequence[str]]:
     return {
         "dataset": sorted({o.dataset for o in rows.outcomes}),
         "defense": sorted({rows.defense_of[o.run] for o in rows.outcomes if o.defense != "none"}),
-        "attack": sorted({o.attack for o in rows.outcomes if o.kind == "attack" and rows.role(o) != "floor"}),
+        "attack": sorted({o.attack for o in rows.outcomes if o.kind == "attack" and o.role != "floor"}),
     }

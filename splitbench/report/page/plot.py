@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from splitbench.report.page.axis import Axis
+from splitbench.report.page.plot_axis import Axis
 
 WIDTH, HEIGHT = 332, 256
 LEFT, RIGHT, TOP, BOTTOM = 40, 10, 30, 44

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from splitbench.report.page.gather import LEAK, Gathered
+from splitbench.report.page.gather import Gathered, prose
 from splitbench.report.page.verdicts import score
 from splitbench.report.reproduce import Command, Sources, again
 from splitbench.store.outcome import Outcome
@@ -43,4 +43,5 @@ def _became(o: Outcome) -> str:
     value = score(o)
     if o.status != "done":
         return f"{o.status}: {o.reason}"
-    return f"{LEAK} {value:.3f}" if value is not None else f"done, without {LEAK}"
+    leak = prose(o.ranking)
+    return f"{leak} {value:.3f}" if value is not None else f"done, without {leak}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from splitbench.core.errors import SplitbenchError
 from splitbench.report.claims.judge import Scored, claims
 from splitbench.report.page.gather import Gathered
-from splitbench.report.tables.paper_table import layout_of, paper_table
+from splitbench.report.tables.pages import shown
 from splitbench.report.tables.sheet import HasSheet, Sheet, spans
 from splitbench.report.tables.table import table
 
@@ -58,15 +58,12 @@ def tables(rows: Gathered, planned: list[Planned]) -> list[tuple[str, list[Sheet
 
 
 def _of(rows: Gathered, plan: Planned) -> list[HasSheet]:
-    layout = layout_of(plan.name, rows.store.path, plan.scale)
-    if layout is not None:
-        return [paper_table(layout, store=rows.store.path, scale=plan.scale)]
-    return [*table(plan.name, store=rows.store.path, scale=plan.scale)]
+    return [*shown(plan.name, rows.store.path, plan.scale)]
 
 
-def _sheets(rows: Gathered, shown: Sequence[HasSheet]) -> list[Sheet]:
-    """Without notes on damage, which the page tells once; they name the folder, which is nobody's business here."""
-    made = [one.sheet() for one in shown]
+def _sheets(rows: Gathered, several: Sequence[HasSheet]) -> list[Sheet]:
+    """Without notes on damage, which the page reports once, and which name a folder of this machine."""
+    made = [one.sheet() for one in several]
     told = set(rows.problems)
     return [
         replace(s, notes=tuple(n for n in s.notes if n not in told and str(rows.store.path) not in n)) for s in made

@@ -10,15 +10,17 @@ from typing import Literal
 
 import numpy as np
 
-from splitbench.report.page.axis import short
-from splitbench.report.page.gather import METRIC, Gathered, Setting
+from splitbench.core.goal import GOALS
+from splitbench.plan.axes import COSTS as PHRASES
+from splitbench.report.page.gather import Gathered, Setting, prose
+from splitbench.report.page.plot_axis import short
+from splitbench.report.statistics.calibration import doubt, utility_doubt
 from splitbench.report.statistics.interval import half_width
 from splitbench.report.statistics.worst import worst
-from splitbench.runner.verdict import Certificate
-from splitbench.store.outcome import Outcome, Score
+from splitbench.runner.verdict import Verdict as Seen
+from splitbench.store.outcome import UTILITY, Outcome, Score
 
 Verdict = Literal["holds", "leaks", "uncalibrated", "not attacked", "failed", "undefended"]
-UTILITY = "accuracy"
 
 
 @dataclass(frozen=True)
@@ -36,14 +38,15 @@ class Cost:
 
 
 COSTS = (
-    Cost("bytes_up", "sent", "sent by the clients in the training", "B"),
-    Cost("edge_macs", "edge MACs", "MACs at the edge", ""),
+    Cost("bytes_up", "sent", PHRASES["bytes_up"].removeprefix("bytes "), "B"),
+    Cost("edge_macs", "edge MACs", PHRASES["edge_macs"], ""),
+    Cost("epsilon", "epsilon", PHRASES["epsilon"], ""),
 )
 
 
 @dataclass(frozen=True)
 class Mean:
-    """Over seeds if there are several, else over images; no interval where there is a single value."""
+    """Over seeds if there are several, else over samples; no interval where there is a single value."""
 
     value: float
     half: float | None = None
@@ -61,7 +64,7 @@ class Faced:
     role: str
     knowledge: str
     outcomes: tuple[Outcome, ...]
-    seen: Certificate
+    seen: Seen
     missing: str  # why there is no value: the status and its reason
 
     @property
@@ -82,9 +85,34 @@ class Standing:
     runs: tuple[Outcome, ...]  # the trainings
     faced: tuple[Faced, ...]  # attackers that look, and bounds
     utility: Mean | None
-    leakage: Mean | None  # the worst case: image by image, the attack that leaks most
-    floor: float | None  # what the mean image reaches
+    leakage: Mean | None  # the worst case over the attacks
+    floor: float | None  # the best guess that looks at nothing
     costs: Mapping[str, float]
+    goal: str = ""  # what is recovered; empty if nothing was attacked in this setting
+    metric: str = ""  # that ranks
+    unit: str = "image"
+    sign: int = 1  # 1 if more leaks more
+    useless: str = ""  # why its utility says nothing
+
+    @property
+    def leak(self) -> str:
+        """The metric in prose."""
+        return prose(self.metric)
+
+    @property
+    def name(self) -> str:
+        """The defense, and against what if that is not the recovery of inputs."""
+        return self.defense if self.goal in ("", "inputs") else f"{self.defense} ({self.goal})"
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """What it can be compared within."""
+        return self.setting.key, self.goal
+
+    @property
+    def heading(self) -> str:
+        recovers = GOALS[self.goal].recovers if self.goal in GOALS else self.goal
+        return self.setting.name + ("" if self.goal in ("", "inputs") else f" · recovering {recovers}")
 
     @property
     def attacks(self) -> list[Faced]:
@@ -95,12 +123,13 @@ class Standing:
         """Of the attacks that mean something if there are any."""
         done = [f for f in self.attacks if f.seen.value is not None]
         done = [f for f in done if f.seen.calibrated] or done
-        return max(done, key=lambda f: f.seen.value or 0.0, default=None)
+        return max(done, key=lambda f: self.sign * (f.seen.value or 0.0), default=None)
 
     @property
     def bound(self) -> float | None:
         """What a decoder recovers that was shown true pairs of the defended client."""
-        return max((f.seen.value for f in self.faced if f.role == "bound" and f.seen.value is not None), default=None)
+        found = [f.seen.value for f in self.faced if f.role == "bound" and f.seen.value is not None]
+        return max(found, key=lambda value: self.sign * value, default=None)
 
     @property
     def adaptive(self) -> bool:
@@ -109,14 +138,32 @@ class Standing:
 
 
 def standings(rows: Gathered) -> list[Standing]:
-    """Undefended first in each setting, then by name, 2 before 10."""
+    """Undefended first in each setting and goal, then by name, 2 before 10."""
     groups: dict[tuple[str, str], dict[str, list[Outcome]]] = {}
     for o in rows.outcomes:
         place = rows.setting_of[o.run], rows.defense_of[o.run]
         groups.setdefault(place, {}).setdefault(o.run, []).append(o)
     order = {key: i for i, key in enumerate(rows.settings)}
-    found = [_standing(rows, rows.settings[key], name, runs) for (key, name), runs in groups.items()]
-    return sorted(found, key=lambda s: (order[s.setting.key], s.verdict != "undefended", _natural(s.defense)))
+    goals: dict[str, dict[str, None]] = {}
+    for o in rows.outcomes:
+        if o.kind == "attack":
+            goals.setdefault(rows.setting_of[o.run], {})[o.goal] = None
+    found = [
+        _standing(rows, rows.settings[key], name, runs, goal)
+        for (key, name), runs in groups.items()
+        for goal in goals.get(key, {"": None})
+    ]
+    ranks = {goal: i for i, goal in enumerate(("", *GOALS))}
+    return sorted(
+        found,
+        key=lambda s: (
+            order[s.setting.key],
+            ranks.get(s.goal, len(ranks)),
+            s.goal,
+            s.verdict != "undefended",
+            _natural(s.defense),
+        ),
+    )
 
 
 def _natural(name: str) -> list[tuple[float, str]]:
@@ -124,15 +171,22 @@ def _natural(name: str) -> list[tuple[float, str]]:
     return [(float(part), "") if i % 2 else (-1.0, part) for i, part in enumerate(parts)]
 
 
-def _standing(rows: Gathered, setting: Setting, defense: str, runs: Mapping[str, Sequence[Outcome]]) -> Standing:
+def _standing(
+    rows: Gathered, setting: Setting, defense: str, of_runs: Mapping[str, Sequence[Outcome]], goal: str
+) -> Standing:
+    runs = {run: [o for o in those if o.kind == "train" or o.goal == goal] for run, those in of_runs.items()}
     every = [o for run in runs.values() for o in run]
+    if not every:  # neither trained nor attacked for this goal, but for another
+        every = [o for run in of_runs.values() for o in run][:1]
     trainings = tuple(o for o in every if o.kind == "train")
     attackers: dict[str, list[Outcome]] = {}
     for o in every:
-        if o.kind == "attack" and rows.role(o) != "floor":
+        if o.kind == "attack" and o.goal == goal and o.role != "floor":
             attackers.setdefault(rows.attacker_of[o.key], []).append(o)
     faced = tuple(_faced(rows, name, tuple(mounted)) for name, mounted in attackers.items())
-    floors = [f for o in every if o.kind == "attack" and (f := _floor(rows, o)) is not None]
+    mine = [o for o in every if o.kind == "attack" and o.goal == goal]
+    floors = [f for o in mine if (f := _floor(rows, o)) is not None]
+    scored = next((s for o in mine if (s := o.score(o.ranking)) is not None), None)
     done = [o for o in trainings if o.status == "done"]
     return Standing(
         setting,
@@ -141,13 +195,18 @@ def _standing(rows: Gathered, setting: Setting, defense: str, runs: Mapping[str,
         trainings,
         faced,
         _utility(done) if len(done) == len(trainings) else None,
-        _leakage(rows, list(runs.values())),
+        _leakage(list(runs.values())),
         float(np.mean(floors)) if floors else None,
         {
             cost.key: float(np.mean([o.costs[cost.key] for o in done]))
             for cost in COSTS
             if done and all(cost.key in o.costs for o in done)
         },
+        goal,
+        mine[0].ranking if mine else "",
+        mine[0].unit if mine else "image",
+        scored.sign if scored else 1,
+        next((d for o in trainings if (d := utility_doubt(o, rows.by_key, rows.bars))), ""),
     )
 
 
@@ -166,23 +225,30 @@ def _verdict(defense: str, trainings: Sequence[Outcome], faced: Sequence[Faced])
 
 def _faced(rows: Gathered, name: str, mounted: tuple[Outcome, ...]) -> Faced:
     """One seed that is not done breaks the mean, as in tables."""
+    first = mounted[0]
     gone = next((o for o in mounted if o.status != "done"), None)
     values = [score(o) for o in mounted]
     missing = ""
     if gone is not None:
         missing = f"{gone.status}: {gone.reason}"
     elif None in values:
-        missing = f"unscored: no {METRIC}"
+        missing = f"unscored: no {first.ranking}"
     twins = [score(rows.by_key.get(o.twin)) for o in mounted]
     floors = [_floor(rows, o) for o in mounted]
-    first = mounted[0]
-    seen = Certificate(None if missing else _mean(values), _mean(twins), _mean(floors), max(o.bar for o in mounted))
-    return Faced(name, rows.role(first), first.knowledge, mounted, seen, missing)
+    floor = _mean(floors)
+    if floor is None and first.aim is not None:
+        floor = first.aim.blind or None
+    direction = next((s.leaks_when for o in mounted if (s := o.score(o.ranking)) is not None), "high")
+    seen = Seen(
+        None if missing else _mean(values), _mean(twins), floor, dict(first.bars).get(first.ranking, 0.0),
+        first.ranking, direction, not any(doubt(o, rows.by_key) for o in mounted),
+    )  # fmt: skip
+    return Faced(name, first.role, first.knowledge, mounted, seen, missing)
 
 
 def score(outcome: Outcome | None) -> float | None:
-    """Its leakage; None if there is none, or none that is a number."""
-    return _finite(outcome.score(METRIC)) if outcome is not None and outcome.status == "done" else None
+    """Its leakage in the metric that ranks; None if there is none, or none that is a number."""
+    return _finite(outcome.score(outcome.ranking)) if outcome is not None and outcome.status == "done" else None
 
 
 def _finite(score: Score | None) -> float | None:
@@ -190,11 +256,13 @@ def _finite(score: Score | None) -> float | None:
 
 
 def _floor(rows: Gathered, outcome: Outcome) -> float | None:
-    """The mean image of the same run, from as many auxiliary images if it was run so."""
+    """The best floor of its goal on the same run, from as many auxiliary samples if it was run so."""
     threat = outcome.cell.get("threat", {})
-    floors = [o for o in rows.attacks_on.get(outcome.run, ()) if o.attack_name == "mean_image"]
+    floors = [o for o in rows.attacks_on.get(outcome.run, ()) if o.role == "floor" and o.goal == outcome.goal]
     alike = [o for o in floors if o.cell.get("threat", {}).get("auxiliary") == threat.get("auxiliary")]
-    return max((v for o in alike or floors if (v := score(o)) is not None), default=None)
+    own = outcome.score(outcome.ranking)
+    sign = own.sign if own else 1
+    return max((v for o in alike or floors if (v := score(o)) is not None), key=lambda v: sign * v, default=None)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -213,12 +281,13 @@ def _utility(trainings: Sequence[Outcome]) -> Mean | None:
     return Mean(float(np.mean(scores)), half_width(np.array(scores)), len(scores))
 
 
-def _leakage(rows: Gathered, runs: Sequence[Sequence[Outcome]]) -> Mean | None:
+def _leakage(runs: Sequence[Sequence[Outcome]]) -> Mean | None:
     each = []
     for run in runs:
-        mounted = [o for o in run if o.kind == "attack" and rows.role(o) == "attack" and score(o) is not None]
-        if mounted and (values := worst(mounted, METRIC).values):
-            each.append(np.array(values))
+        mounted = [o for o in run if o.kind == "attack" and o.role == "attack" and score(o) is not None]
+        found = worst(mounted)
+        if found.mean is not None:
+            each.append(np.array(found.values or [found.whole]))
     if not each:
         return None
     means = np.array([values.mean() for values in each])

@@ -1,22 +1,22 @@
-"""Which of several values is the best, said only where it can be told from the others."""
+"""Which of several values is the best, marked only where it is separable from the others."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from typing import Literal, TypeVar
 
-from splitbench.core import registry
 from splitbench.report.statistics.bootstrap import difference
-from splitbench.report.statistics.measured import UTILITY, Measured
+from splitbench.report.statistics.measured import Measured
 
 K = TypeVar("K", bound=Hashable)
 Mark = Literal["", "best", "tie"]
 
 
-def upwards(metric: str, along: str) -> bool:
-    """Whether more is better: of the task's utility always; of leakage for an attack, not for a defense."""
-    high = bool(registry.declared("metrics", metric, "leaks_when") == "high")
-    return high if metric in UTILITY or along == "attack" else not high
+def upwards(measured: Measured, along: str) -> bool:
+    """Whether more is better: of utility as its metric says, of a cost never; of leakage for an attack alone."""
+    high = measured.leaks_when == "high"
+    attacker = along == "attack" or along.startswith("attack.")
+    return high if measured.utility or measured.cost or attacker else not high
 
 
 def marks(values: Mapping[K, Measured], places: Mapping[K, Mapping[str, str]], along: str) -> dict[K, Mark]:
@@ -29,7 +29,7 @@ def marks(values: Mapping[K, Measured], places: Mapping[K, Mapping[str, str]], a
     for keys in groups.values():
         if len({values[key].keys for key in keys}) < 2:
             continue  # one measurement is no competition
-        sign = 1 if upwards(values[keys[0]].metric, along) else -1
+        sign = 1 if upwards(values[keys[0]], along) else -1
         first = max(keys, key=lambda k: sign * (values[k].mean or 0.0))
         equals = [k for k in keys if k != first and not separable(values[first], values[k])]
         found |= dict.fromkeys([first, *equals], "tie") if equals else {first: "best"}

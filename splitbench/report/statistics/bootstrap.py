@@ -49,7 +49,7 @@ def difference(left: Sequence[Measured], right: Sequence[Measured] | float, fact
         return "no seed in common"
     images = _common(everything, seeds)
     if images is None:
-        return "no image in common"
+        return "no sample in common"
 
     def drawn(several: Sequence[Measured]) -> tuple[float, Draws]:
         each = [_drawn(m, seeds, images) for m in several]
@@ -63,7 +63,7 @@ def difference(left: Sequence[Measured], right: Sequence[Measured] | float, fact
     gaps = draws - factor * further
     low, high = (float(v) for v in np.percentile(gaps, INTERVAL))
     n = min(sum((m.seeds or {})[s].n for s in seeds) for m in everything)
-    varies = all(_count(m, seeds, images) >= FEWEST for m in everything)
+    varies = all(m.cost or _count(m, seeds, images) >= FEWEST for m in everything)  # a cost is counted, not sampled
     effect = _effect(left, others, right, seeds, images, factor)
     return Difference(one, two, one - factor * two, low, high, effect, n, len(seeds), varies)
 

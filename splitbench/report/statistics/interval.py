@@ -16,11 +16,16 @@ def half_width(values: np.ndarray) -> float | None:
     return float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / math.sqrt(len(values)))
 
 
-def over(intervals: Iterable[tuple[int, int]]) -> str:
-    """What intervals are over, each given as its seeds and its images: seeds, or the images where there is one."""
+def over(intervals: Iterable[tuple[int, int]], unit: str = "image") -> str:
+    """What intervals are over, each given as its seeds and its samples: seeds, or the samples where there is one."""
     known = list(intervals)
     most = max(seeds for seeds, _ in known)
-    images = max((n for seeds, n in known if seeds == 1), default=0)
+    samples = max((n for seeds, n in known if seeds == 1), default=0)
     if most == 1:
-        return f"{images} images, one seed"
-    return f"{most} seeds" + (f", over {images} images where one was run" if images else "")
+        return f"{samples} {unit}s, one seed"
+    return f"{most} seeds" + (f", over {samples} {unit}s where one was run" if samples else "")
+
+
+def figures(value: float, digits: int = 3) -> str:
+    """A share with its digits; a count of thousands without any."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}f}"

@@ -7,32 +7,34 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from splitbench.core import registry
 from splitbench.core.threat import KNOWLEDGE
 from splitbench.store.outcome import Outcome
 
 _ROUNDING = 1e-9  # 0.50 - 0.48 is a little more than 0.02
 
 
-def falls(outcomes: Iterable[Outcome], metric: str) -> dict[str, str]:
+def falls(outcomes: Iterable[Outcome], metric: str = "") -> dict[str, str]:
     """Outcomes, by key, that leak less than the same attack knowing less of the same defense, and a sentence of each.
 
-    Two rungs are compared by their means over the seeds that both have. Of several lower rungs that leak more, the
-    sentence names the one that leaks most.
+    Two rungs are compared by their means over the seeds that both have, in the metric that ranks if none is given. Of
+    several lower rungs that leak more, the sentence names the one that leaks most.
     """
-    upwards = 1 if registry.declared("metrics", metric, "leaks_when") == "high" else -1
-    least = float(registry.declared("metrics", metric, "tolerance")) + _ROUNDING
-    ladders: dict[str, dict[str, dict[int, Outcome]]] = {}
+    ladders: dict[tuple[str, str], dict[str, dict[int, Outcome]]] = {}
     for outcome in outcomes:
-        if outcome.kind == "attack" and outcome.status == "done" and outcome.score(metric) is not None:
-            rungs = ladders.setdefault(_but_for_rung_and_seed(outcome, metric), {})
+        name = metric or outcome.ranking
+        if outcome.kind == "attack" and outcome.status == "done" and outcome.score(name) is not None:
+            rungs = ladders.setdefault((name, _but_for_rung_and_seed(outcome, name)), {})
             rungs.setdefault(outcome.knowledge, {})[outcome.seed] = outcome
     sentences: dict[str, str] = {}
-    for rungs in ladders.values():
+    for (name, _), rungs in ladders.items():
+        if len(rungs) < 2:
+            continue
+        score = next(iter(next(iter(rungs.values())).values())).score(name)
+        assert score is not None
         for place, upper in enumerate(KNOWLEDGE):
-            found = [_drop(rungs, lower, upper, metric, upwards) for lower in KNOWLEDGE[:place]]
+            found = [_drop(rungs, lower, upper, name, score.sign) for lower in KNOWLEDGE[:place]]
             drop, sentence, keys = max(found, default=(0.0, "", ()))
-            if drop > least:
+            if drop > score.tolerance + _ROUNDING:
                 sentences |= dict.fromkeys(keys, sentence)
     return sentences
 
@@ -59,7 +61,7 @@ def _drop(
     over = f" (means of {len(seeds)} seeds)" if len(seeds) > 1 else ""
     sentence = (
         f"not monotone in knowledge: {about.attack} on {about.defense} has {metric} {more:.3f} with knowledge={upper} "
-        f"and {less:.3f} with knowledge={lower}{over}; who knows more must not recover less, so this adaptive attack "
-        "is badly built"
+        f"and {less:.3f} with knowledge={lower}{over}; more knowledge should never hurt the attacker, so this "
+        "adaptive attack is badly built"
     )
     return upwards * (less - more), sentence, tuple(rungs[upper][seed].key for seed in seeds)

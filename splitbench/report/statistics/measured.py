@@ -1,4 +1,4 @@
-"""The rows that answer a question: everything at one place of a table, seed by seed and image by image."""
+"""The rows that answer a question: everything at one place of a table, seed by seed and sample by sample."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from splitbench.plan.axes import FIXED, plain
-from splitbench.report.statistics.calibration import doubt
+from splitbench.plan.axes import part_of
+from splitbench.report.statistics.axis_values import value_on
+from splitbench.report.statistics.calibration import NO_BARS, Bars, doubt, utility_doubt
 from splitbench.store.outcome import Outcome, Score
 
-UTILITY = ("accuracy", "mcc")  # how well the task is done, under attack or not
+# Axes that only an attack stands on.
+ADVERSARY = ("attack", "knowledge", "goal", "party")
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,54 @@ class Seed:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """One value of one row: a metric with its direction as the row has it, or a cost, of which less is better."""
+
+    seed: Seed
+    leaks_when: str = "high"  # of utility: good when
+    utility: bool = False
+    cost: bool = False
+    against: str = ""
+
+    @classmethod
+    def of(cls, score: Score, outcome: Outcome, utility: bool = False) -> Reading:
+        seed = Seed.of(score, outcome.about(score), outcome.key)
+        return cls(seed, score.leaks_when, utility or score.utility, against=score.against)
+
+
+def is_about_the_task(outcome: Outcome, metric: str, rows: Mapping[str, Outcome]) -> bool:
+    """Whether a metric of a row is the task's: of a training always, of an attack if its training has it.
+
+    An attack that recovers labels is scored in the same metrics as the task, and then they are the attack's own.
+    """
+    if outcome.kind == "train":
+        return True
+    if outcome.goal in ("labels", "attributes"):
+        return False
+    trained = rows.get(outcome.run)
+    return f"{metric}_under_attack" in outcome.costs or (trained is not None and trained.score(metric) is not None)
+
+
+def reading_of(outcome: Outcome, metric: str, rows: Mapping[str, Outcome]) -> Reading | None:
+    """What a row says of a metric or a cost, in the read-out that ranks; of the task, its training is asked."""
+    trained = rows.get(outcome.run)
+    task = trained.score(metric) if trained is not None and trained.status == "done" else None
+    if outcome.kind == "attack" and is_about_the_task(outcome, metric, rows):
+        under = outcome.costs.get(f"{metric}_under_attack")  # what became of it where the attack changed the training
+        if under is not None:
+            seed = Seed(under, task.n if task else 1, (), (), outcome.key)
+            return Reading(seed, task.leaks_when if task else "high", True)
+        return Reading.of(task, trained, True) if task and trained else None
+    own = outcome.score(metric)
+    if own is not None:
+        return Reading.of(own, outcome, outcome.kind == "train")
+    for row in (outcome, trained):
+        if row is not None and metric in row.costs:
+            return Reading(Seed(row.costs[metric], 1, (), (), row.key), "low", cost=True)
+    return None
+
+
+@dataclass(frozen=True)
 class Measured:
     metric: str
     dataset: str = ""
@@ -39,6 +89,11 @@ class Measured:
     note: str = ""
     doubt: str = ""
     keys: tuple[str, ...] = ()
+    leaks_when: str = "high"  # of utility: good when
+    utility: bool = False
+    cost: bool = False
+    role: str = ""  # of the attack
+    against: str = ""
 
     @property
     def mean(self) -> float | None:
@@ -48,23 +103,25 @@ class Measured:
     def n(self) -> int:
         return sum(s.n for s in self.seeds.values()) if self.seeds else 0
 
-
-def coordinates(outcome: Outcome) -> dict[str, str]:
-    """Where an outcome stands on every axis a paper's table may have."""
-    run = outcome.cell.get("run", {})
-    defenses = [d for d in run.get("defenses", ()) if isinstance(d, Mapping)]
-    protected = run.get("protected")
-    threat = outcome.cell.get("threat", {})
-    at = {name: value for d in defenses for name, value in d.get("settings", {}).items() if name not in FIXED}
-    at |= {axis: getattr(outcome, axis) for axis in ("dataset", "model", "cut", "topology", "clients", "seed")}
-    at |= {axis: threat[axis] for axis in ("rounds", "auxiliary", "queries") if axis in threat}
-    at |= {
-        "defense": "+".join(d["name"] for d in defenses) or "none",
-        "protected": (outcome.clients if protected is None else protected) if defenses else 0,
-        "attack": outcome.attack_name,
-        "knowledge": outcome.knowledge,
-    }
-    return {axis: plain(value) for axis, value in at.items()}
+    @classmethod
+    def of(
+        cls, found: Sequence[Outcome], metric: str, rows: Mapping[str, Outcome], bars: Mapping[str, Bars] = NO_BARS
+    ) -> Measured:
+        """Of rows that differ in their seed alone; without a value if one of them has none."""
+        first, keys = found[0], tuple(o.key for o in found)
+        readings = [reading_of(o, metric, rows) for o in found]
+        present = [r for r in readings if r is not None]
+        if len(present) < len(found):
+            count = f" for {len(found) - len(present)} of {len(found)}" if len(found) > 1 else ""
+            return cls(metric, first.dataset, None, f"unscored: no {metric}{count}", keys=keys, role=first.role)
+        one = present[0]
+        said = ""
+        if not one.cost:
+            doubts = (utility_doubt(o, rows, bars) if one.utility else doubt(o, rows) for o in found)
+            said = next((d for d in doubts if d), "")
+        seeds = {o.seed: r.seed for o, r in zip(found, present, strict=True)}
+        return cls(metric, first.dataset, seeds, doubt=said, keys=keys, leaks_when=one.leaks_when,
+                   utility=one.utility, cost=one.cost, role=first.role, against=one.against)  # fmt: skip
 
 
 def planned_seeds(*plans: Mapping[str, Any]) -> dict[str, Sequence[int]]:
@@ -82,31 +139,34 @@ class Rows:
     """The rows of a recipe, found by where they stand."""
 
     def __init__(self, outcomes: Sequence[Outcome], everything: Iterable[Outcome],
-                 seeds: Mapping[str, Sequence[int]] = MappingProxyType({}), gap: str = "not run") -> None:  # fmt: skip
+                 seeds: Mapping[str, Sequence[int]] = MappingProxyType({}), gap: str = "not run",
+                 bars: Mapping[str, Bars] = NO_BARS) -> None:  # fmt: skip
         self.by_key = {o.key: o for o in everything}
         self.seeds = seeds  # that were planned, by the key of each outcome
+        self.bars = bars  # of the undefended trainings, by the key of each outcome
         self.gap = gap  # what is said where there is nothing
-        self._at = [(coordinates(o), o) for o in outcomes]
+        self.outcomes = outcomes
         self._indexes: dict[tuple[str, ...], dict[tuple[str, ...], list[Outcome]]] = {}
 
     def on(self, axis: str, where: Mapping[str, str]) -> list[str]:
         """What stands on an axis among the rows of a table, in the order it comes."""
-        mine = [at for at, _ in self._at if all(at.get(a) == v for a, v in where.items() if a != "metric")]
-        return list(dict.fromkeys(at[axis] for at in mine if at.get(axis)))
+        fixed = {a: v for a, v in where.items() if a != "metric"}
+        mine = [o for o in self.outcomes if all(value_on(o, a) == v for a, v in fixed.items())]
+        return [value for value in dict.fromkeys(value_on(o, axis) for o in mine) if value]
 
     def find(self, at: Mapping[str, str]) -> list[Outcome]:
         wanted = {axis: value for axis, value in at.items() if axis != "metric"}
         if wanted.get("protected") == "0":
             wanted["defense"] = "none"
         if wanted.get("defense") == "none":  # which has no settings
-            wanted = {axis: value for axis, value in wanted.items() if axis in FIXED and axis != "protected"}
+            wanted = {a: v for a, v in wanted.items() if a != "protected" and (part_of(a) or ("",))[0] != "defense"}
         axes = tuple(sorted(wanted))
-        kind = "attack" if "attack" in wanted else "train"
+        attacked = any(a in ADVERSARY or a.partition(".")[0] in ("attack", "threat", "effort") for a in axes)
         if axes not in self._indexes:
             index: dict[tuple[str, ...], list[Outcome]] = {}
-            for place, outcome in self._at:
-                if outcome.kind == kind:
-                    index.setdefault(tuple(place.get(axis, "") for axis in axes), []).append(outcome)
+            for o in self.outcomes:
+                if o.kind == ("attack" if attacked else "train"):
+                    index.setdefault(tuple(value_on(o, axis) or "" for axis in axes), []).append(o)
             self._indexes[axes] = index
         return self._indexes[axes].get(tuple(wanted[axis] for axis in axes), [])
 
@@ -127,7 +187,7 @@ class Rows:
         keys, dataset = tuple(o.key for o in found), found[0].dataset
 
         def without(note: str) -> Measured:
-            return Measured(metric, dataset, None, note, keys=keys)
+            return Measured(metric, dataset, None, note, keys=keys, role=found[0].role)
 
         if missing := [o for o in found if o.status != "done"]:
             # One seed that failed breaks the mean: it must not become the mean of the survivors.
@@ -136,41 +196,7 @@ class Rows:
             return without(f"not run: seed {', '.join(map(str, absent))}")
         if other := settings_apart(found):
             return without(f"ambiguous: rows that differ in {other}")
-        seeds: dict[int, Seed] = {}
-        for outcome in found:
-            seed = self._seed(outcome, metric)
-            if seed is None:
-                return without(f"unscored: no {metric}")
-            seeds[outcome.seed] = seed
-        said = "" if metric in UTILITY else next((d for o in found if (d := doubt(o, self.by_key))), "")
-        return Measured(metric, dataset, seeds, doubt=said, keys=keys)
-
-    def _seed(self, outcome: Outcome, metric: str) -> Seed | None:
-        if outcome.kind == "attack" and metric in UTILITY:
-            # The task's, and what became of it where the attack changed the training.
-            trained = self.by_key.get(outcome.run)
-            score = trained.score(metric) if trained is not None and trained.status == "done" else None
-            under = outcome.costs.get(f"{metric}_under_attack")
-            if under is not None:
-                return Seed(under, score.n if score else 1, (), (), outcome.key)
-            return Seed.of(score, (), outcome.run) if score else None
-        own = outcome.score(metric)
-        return Seed.of(own, outcome.samples, outcome.key) if own else None
-
-
-def without_older(found: Sequence[Outcome]) -> tuple[Sequence[Outcome], str]:
-    """Those of the newest attack and defenses, and what is left out for it."""
-    versions = {o.key: _versions(o) for o in found}
-    newest = max(versions.values(), default=())
-    kept = [o for o in found if versions[o.key] == newest]
-    left = len(found) - len(kept)
-    rows = "1 row" if left == 1 else f"{left} rows"
-    return kept, f"leaves out {rows} of an older version of the attack or the defense" if left else ""
-
-
-def _versions(outcome: Outcome) -> tuple[int, ...]:
-    parts = [outcome.cell.get("attack") or {}, *outcome.cell.get("run", {}).get("defenses", ())]
-    return tuple(int(part.get("version", 0)) for part in parts if isinstance(part, Mapping))
+        return Measured.of(found, metric, self.by_key, self.bars)
 
 
 def settings_apart(found: Sequence[Outcome]) -> str:

@@ -11,6 +11,7 @@ from splitbench.plan.paper import load
 from splitbench.report.claims.judge import claims
 from splitbench.report.claims.scorecard import scorecard, summary
 from splitbench.report.tables import render
+from splitbench.report.tables.curve import curve_of_paper
 from splitbench.report.tables.paper_table import layout_of, paper_table
 from splitbench.report.tables.sheet import HasSheet
 from splitbench.report.tables.table import table
@@ -33,7 +34,10 @@ it names.
 def shown(recipe: str, store: Path | str | None, scale: str) -> Sequence[HasSheet]:
     """The table of a recipe: in its paper's layout if it has one."""
     layout = layout_of(recipe, store, scale)
-    return [paper_table(layout, store=store, scale=scale)] if layout else table(recipe, store=store, scale=scale)
+    if layout is None:
+        return table(recipe, store=store, scale=scale)
+    made = paper_table(layout, store=store, scale=scale)
+    return [curve_of_paper(made) if layout.layout == "curve" else made]
 
 
 def markdown_of(store: Path, recipe: str, scale: str) -> str:

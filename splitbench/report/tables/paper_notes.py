@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from splitbench.plan.axes import COSTS
 from splitbench.plan.paper import Paper
 from splitbench.report.statistics.interval import over
 from splitbench.store.outcome import Outcome
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 NOT_RUN, NOT_PLANNED = "not run", "–"
 GAPS = {NOT_RUN: NOT_RUN, NOT_PLANNED: "– not planned at this scale"}
-TIE = "not separable from the first (paired bootstrap over images and seeds, 95 %)"
+TIE = "not separable from the best (paired bootstrap over images and seeds, 95 %)"
 
 
 def metrics_of(paper: Paper) -> list[str]:
@@ -51,17 +52,22 @@ def _some(places: Sequence[str]) -> str:
 
 
 def caption_of(paper: Paper, shown: Sequence[Value], scale: str, side: Side, own: Sequence[Outcome]) -> str:
-    about = f"Table {paper.table}: {paper.caption}".rstrip(": ") + (
-        ", all values in percentage" if paper.percent else ""
-    )
+    kind = "Figure" if paper.layout == "curve" else "Table"
+    named_so = f"{kind} {paper.table}: {paper.caption}".rstrip(": ") if paper.table else paper.caption
+    about = ", ".join(part for part in (named_so, "all values in percentage" if paper.percent else "") if part)
     if side == "paper":
         return f"{about} · the paper's values"
-    versions = sorted({f"{s.metric}@{s.version}" for o in own for s in o.scores if s.metric in metrics_of(paper)})
+    named = metrics_of(paper)
+    versions = sorted({f"{s.metric}@{s.version}" for o in own for s in o.scores if s.metric in named})
+    versions += [COSTS.get(v.at["metric"], v.at["metric"]) for v in shown if v.ours is not None and v.ours.cost]
+    unit = next((o.unit for o in own if o.kind == "attack"), "sample")
     halves = [v for v in shown if v.half is not None and v.ours is not None]
     interval = ""
     if halves:
-        interval = f" ± 95 % over {over((len(v.ours.seeds or ()), v.ours.n) for v in halves if v.ours)}"
+        interval = f" ± 95 % over {over(((len(v.ours.seeds or ()), v.ours.n) for v in halves if v.ours), unit)}"
     best = "the attack that recovers most" if paper.best.get("along") == "attack" else "the best"
     bold = f" · bold: {best}" if any(v.mark == "best" for v in shown) else ""
     theirs = "" if side == "ours" else " · in brackets the paper's"
-    return f"{about} · scale {scale} · {', '.join(versions)} · ours{interval}{theirs}{bold}"
+    mixed = " · of mixed messages, against each member"
+    mixed = mixed if any(v.ours is not None and v.ours.against == "member" for v in shown) else ""
+    return f"{about} · scale {scale} · {', '.join(dict.fromkeys(versions))} · ours{interval}{theirs}{bold}{mixed}"

@@ -10,15 +10,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from splitbench.core import registry
 from splitbench.core.errors import SplitbenchError
 from splitbench.plan import recipes
-from splitbench.plan.axes import KINDS, check_axis, check_value
+from splitbench.plan.axes import KINDS, check_value, heads, plain, resolve
 from splitbench.plan.paper import Paper, load, of_plan
 from splitbench.report.statistics.best import marks
-from splitbench.report.statistics.interval import half_width
+from splitbench.report.statistics.calibration import planned_bars
+from splitbench.report.statistics.interval import figures, half_width
 from splitbench.report.statistics.ladder import falls
-from splitbench.report.statistics.measured import UTILITY, Measured, Rows, planned_seeds
+from splitbench.report.statistics.measured import Measured, Rows, is_about_the_task, planned_seeds
 from splitbench.report.tables.paper_notes import NOT_PLANNED, NOT_RUN, caption_of, metrics_of, notes_of
 from splitbench.report.tables.sheet import Sheet, Shown
 from splitbench.report.tables.table import not_run
@@ -40,21 +40,23 @@ class Value:
     undefended: float | None = None  # ours, the same on the twin
     half: float | None = None
     ladder: str = ""
+    mixture: float | None = None  # where messages mix samples: the same against the mixture
     mark: Literal["", "best", "tie"] = ""
 
     def shown(self, percent: bool, side: Side, undefended: bool = False) -> Shown:
-        scale, digits = (100, 1) if percent else (1, 3)
-        paper = "–" if self.paper is None else f"{self.paper * scale:.{digits}f}"
+        counted = self.ours is not None and self.ours.cost  # a cost is no share
+        scale, digits = (100, 1) if percent and not counted else (1, 3)
+        paper = "–" if self.paper is None else figures(self.paper * scale, digits)
         if side == "paper" or self.ours is None:
             return Shown(paper)
         mean = self.ours.mean
         if mean is None:
             own = self.ours.note.split(":")[0]
         else:
-            own = f"{mean * scale:.{digits}f}" + ("?" if self.ours.doubt else "") + ("†" if self.ladder else "")
+            own = figures(mean * scale, digits) + ("?" if self.ours.doubt else "") + ("†" if self.ladder else "")
             own += "=" if self.mark == "tie" else ""
-            own += "" if self.half is None else f" ±{self.half * scale:.{digits}f}"
-        beside = f" ({self.undefended * scale:.{digits}f})" if undefended and self.undefended is not None else ""
+            own += "" if self.half is None else f" ±{figures(self.half * scale, digits)}"
+        beside = f" ({figures(self.undefended * scale, digits)})" if undefended and self.undefended is not None else ""
         return Shown(own, self.mark == "best", beside + ("" if side == "ours" else f" [{paper}]"))
 
 
@@ -68,13 +70,14 @@ class PaperTable:
     values: Mapping[tuple[Place, Place], Value]
     caption: str
     notes: tuple[str, ...] = ()
-    undefended: bool = False  # whether the same on the undefended twin is told beside
+    undefended: bool = False  # whether the undefended twin's value is printed beside
 
     def label(self, axis: str, value: str) -> str:
         return self.paper.names.get(axis, {}).get(value, value)
 
     def sheet(self) -> Sheet:
         p = self.paper
+        told = heads((*p.rows, *p.columns))
 
         def labels(axes: Sequence[str], place: Place) -> tuple[str, ...]:
             return tuple(self.label(axis, value) for axis, value in zip(axes, place, strict=True))
@@ -82,18 +85,18 @@ class PaperTable:
         def record(v: Value) -> dict[str, Any]:
             ours = v.ours or Measured(v.at["metric"])
             return {
-                **{axis: v.at[axis] for axis in (*p.rows, *p.columns)},
+                **{told[axis]: v.at[axis] for axis in (*p.rows, *p.columns)},
                 **{axis: value for axis, value in v.at.items() if axis not in (*p.rows, *p.columns)},
                 "paper": v.paper, "ours": ours.mean, "half_width_95": v.half, "undefended": v.undefended, "n": ours.n,
                 "seeds": len(ours.seeds or ()), "mark": v.mark, "note": ours.note, "uncalibrated": ours.doubt,
-                "not_monotone": v.ladder, "outcomes": list(ours.keys),
+                "not_monotone": v.ladder, "against": ours.against, "mixture": v.mixture, "outcomes": list(ours.keys),
             }  # fmt: skip
 
         values = [[self.values[row, column] for column in self.columns] for row in self.rows]
         return Sheet(
             p.title,
             self.caption,
-            tuple(p.heads.get(axis, axis) for axis in p.rows),
+            tuple(p.heads.get(axis, told[axis]) for axis in p.rows),
             tuple(labels(p.rows, row) for row in self.rows),
             tuple(labels(p.columns, column) for column in self.columns),
             tuple(tuple(v.shown(p.percent, self.side, self.undefended) for v in line) for line in values),
@@ -128,11 +131,11 @@ def paper_table(
     """The table of a recipe in the layout of its paper. The paper's side alone needs no store."""
     paper = recipe if isinstance(recipe, Paper) else layout_of(recipe, store, scale)
     if paper is None:
-        recipes.find(str(recipe))  # a name that is misspelt is told so
-        raise SplitbenchError(
-            f"'{recipe}' has no layout of a paper's table: its `paper:` block says no rows and columns"
-        )
+        recipes.find(str(recipe))  # raises for a name that is misspelt
+        raise SplitbenchError(f"'{recipe}' has no paper's table: its `paper:` block names no rows and columns")
     paper = _narrowed(paper, metric, where or {})
+    if side == "both" and paper.values is None:
+        side = "ours"  # nobody printed this table before
     if side == "paper":
         return _laid_out(paper, None, {}, scale, side, [])
     place = Store(store)
@@ -144,14 +147,15 @@ def paper_table(
     own = [o for o in everything if o.key in wanted]
     order = {key: i for i, key in enumerate(plan["cells"])}
     gap = NOT_RUN if len(own) < len(wanted) else NOT_PLANNED
-    rows = Rows(sorted(own, key=lambda o: order[o.key]), everything, planned_seeds(plan), gap)
+    bars = planned_bars(plan)
+    rows = Rows(sorted(own, key=lambda o: order[o.key]), everything, planned_seeds(plan), gap, bars)
     notes = damage_notes(place, damaged, own)
     if len(own) < len(wanted):
         notes.append(f"{len(wanted) - len(own)} of {len(wanted)} cells are not run yet")
     fallen: dict[str, str] = {}
     for name in metrics_of(paper):
-        if name not in UTILITY:
-            fallen |= {f"{key} {name}": why for key, why in falls(own, name).items()}
+        theirs = [o for o in own if not is_about_the_task(o, name, rows.by_key)]
+        fallen |= {f"{key} {name}": why for key, why in falls(theirs, name).items()}
     made = _laid_out(paper, rows, fallen, scale, side, notes, own)
     if not undefended:
         return made
@@ -162,11 +166,13 @@ def _narrowed(paper: Paper, metric: str, where: Mapping[str, str]) -> Paper:
     """Only what was asked for."""
     asked = {**where, **({"metric": metric} if metric else {})}
     names, fixed = dict(paper.names), dict(paper.where)
-    for axis, value in asked.items():
-        if wrong := check_axis(axis, "") or (check_value(axis, value, "") if axis in KINDS else []):
+    for given, asked_for in asked.items():
+        axis = resolve(given)
+        if axis in KINDS and (wrong := check_value(axis, asked_for, "")):
             raise SplitbenchError(wrong[0].what)
+        value = plain(asked_for)
         if axis in (*paper.rows, *paper.columns):
-            names[axis] = {value: names[axis].get(value, value)}
+            names[axis] = {value: names.get(axis, {}).get(value, value)}
         else:
             fixed[axis] = value
     if metric and metric not in metrics_of(paper):
@@ -187,7 +193,7 @@ def _laid_out(
 ) -> PaperTable:
     def places(axes: Sequence[str]) -> tuple[list[Place], set[Place]]:
         """The paper's own, and others that we have, which are shown if there is a value."""
-        named = [list(paper.names[axis]) for axis in axes]
+        named = [list(paper.names.get(axis, ())) for axis in axes]
         found = [[*n, *(_others(paper, rows, axis) if rows else ())] for n, axis in zip(named, axes, strict=True)]
         theirs = set(itertools.product(*named))
         return list(itertools.product(*found)), theirs
@@ -213,8 +219,8 @@ def _laid_out(
 def _others(paper: Paper, rows: Rows, axis: str) -> list[str]:
     if axis == "metric":
         return []
-    return [v for v in rows.on(axis, paper.where) if v not in paper.names[axis] and (axis, v) != ("defense", "none")
-            and (axis, v) != ("protected", "0")]  # fmt: skip
+    undefended = {"defense": "none", "protected": "0"}.get(axis)
+    return [v for v in rows.on(axis, paper.where) if v not in paper.names.get(axis, ()) and v != undefended]
 
 
 def _run(value: Value) -> bool:
@@ -231,13 +237,19 @@ def _value(at: Mapping[str, str], paper: Paper, rows: Rows | None, fallen: Mappi
         half = half_width(np.array([s.mean for s in seeds] if len(seeds) > 1 else seeds[0].values))
     twin = rows.twin(at).mean if ours.keys and "attack" in at else None
     keys = (f"{key} {at['metric']}" for key in ours.keys)
-    return Value(
-        at, paper.value(at), ours, twin, half, "; ".join(dict.fromkeys(fallen[k] for k in keys if k in fallen))
-    )
+    ladder = "; ".join(dict.fromkeys(fallen[k] for k in keys if k in fallen))
+    mixed = [
+        s.value
+        for key in ours.keys
+        for s in rows.by_key[key].scores
+        if s.metric == at["metric"] and s.against == "mixture"
+    ]
+    mixture = float(np.mean(mixed)) if mixed else None
+    return Value(at, paper.value(at), ours, twin, half, ladder, mixture)
 
 
 def _competes(value: Value, paper: Paper) -> bool:
     along = paper.best["along"]
     if value.ours is None or not value.ours.seeds or value.ours.doubt or value.at["metric"] != paper.best["metric"]:
         return False
-    return along != "attack" or registry.declared("attacks", value.at["attack"], "role") == "attack"
+    return along != "attack" or value.ours.role == "attack"

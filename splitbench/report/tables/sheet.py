@@ -25,7 +25,7 @@ class Sheet:
     notes: tuple[str, ...] = ()
     records: tuple[Mapping[str, Any], ...] = ()  # the same as plain data, one value a record
     prose: bool = False  # cells hold words, not numbers
-    about: Mapping[str, Any] | None = None  # what else plain data should tell
+    about: Mapping[str, Any] | None = None  # what else plain data should hold
 
     def sheet(self) -> Sheet:
         return self

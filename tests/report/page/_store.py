@@ -16,6 +16,7 @@ from splitbench.core.threat import ThreatModel
 from splitbench.plan.cells import Cell, RunSpec
 from splitbench.store.outcome import Outcome, Score
 from splitbench.store.store import Store
+from tests.report._rows import ROLES
 
 IMAGES, SIDE = 10, 12
 GAUSSIAN = {s: Part("defenses", "gaussian", {"sigma": s}) for s in (0.5, 1.0, 2.0)}
@@ -47,7 +48,7 @@ def row(cell: Cell, **changes: object) -> Outcome:
         scale=run.scale, dataset=run.data.name, model=run.model.name, cut=run.cut, topology=run.topology.name,
         clients=run.clients, defense=label(run) or "none", attack=cell.attack.name if cell.attack else "",
         seed=run.seed, created=1_700_000_000.0, cell=cell.document(), provenance={},
-        twin=cell.twin.key if cell.attack else "",
+        twin=cell.twin.key,
     )  # fmt: skip
     return replace(base, **changes)  # type: ignore[arg-type]
 
@@ -72,7 +73,9 @@ def attack(
     values = tuple(float(v) for v in ssim + np.linspace(-0.05, 0.05, IMAGES))
     score = Score("ssim", "wang2004", ssim, IMAGES, values, "clamp")
     samples = tuple(range(IMAGES))
-    place.put(row(cell, **{"scores": (score,), "samples": samples, "bar": bar, **changes}))
+    bars = (("ssim", bar),) if bar else ()
+    role = ROLES.get(name, "attack")
+    place.put(row(cell, **{"scores": (score,), "samples": samples, "bars": bars, "role": role, **changes}))
     folder = place.run_folder(run.key) / "attacks"
     if folder.is_dir():
         truth = originals()

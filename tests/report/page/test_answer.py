@@ -30,8 +30,8 @@ def test_who_holds_and_who_leaks_and_the_price(tmp_path: Path) -> None:
     assert said.lead == ("On fashion_mnist_mini, gaussian(sigma=2) holds; gaussian(sigma=0.5) leaks.")
     assert said.price == (
         "The cheapest that holds, gaussian(sigma=2), costs 10.0 points of accuracy (0.700, "
-        "undefended 0.800) and sends as many bytes; inversion · exact recovers SSIM 0.22 (undefended 0.95, the mean "
-        "image 0.10)."
+        "undefended 0.800) and sends as many bytes; inversion · exact recovers SSIM 0.22 (undefended 0.95, a blind "
+        "guess 0.10)."
     )
     assert said.caveats[0].startswith("One seed each")
 

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from splitbench.report.page import ablation, axis, ladders, pareto
+from splitbench.report.page import ablation, ladders, pareto, plot_axis
 from splitbench.report.page.gallery import ACROSS, gallery
 from splitbench.report.page.gather import distinct, gather
 from splitbench.report.page.plot import Line, Mark, Plot, spread, tag
@@ -58,7 +58,7 @@ def test_the_staircase_never_passes_below_a_point_of_the_front(found: list[tuple
 
 @given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=9))
 def test_an_axis_holds_its_values_and_its_ticks(values: list[float]) -> None:
-    made = axis.linear("x", values)
+    made = plot_axis.linear("x", values)
     assert all(0 <= made.share(v) <= 1 for v in values)
     assert all(-1e-6 <= made.share(t) <= 1 + 1e-6 for t, _ in made.ticks)
     assert 2 <= len(made.ticks) <= 12
@@ -66,14 +66,14 @@ def test_an_axis_holds_its_values_and_its_ticks(values: list[float]) -> None:
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9))
 def test_no_tick_lies_beyond_what_can_be(values: list[float]) -> None:
-    made = axis.linear("accuracy", values, 0.12, (0.0, 1.0), 0.1)
+    made = plot_axis.linear("accuracy", values, 0.12, (0.0, 1.0), 0.1)
     assert all(-1e-9 <= t <= 1 + 1e-9 for t, _ in made.ticks)
     assert all(0 <= made.share(v) <= 1 for v in values)
 
 
 @given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=9))
 def test_settings_stand_in_their_order(values: list[float]) -> None:
-    made = axis.through("sigma", values)
+    made = plot_axis.through("sigma", values)
     shares = [made.share(v) for v in sorted(set(values))]
     assert all(a < b for a, b in pairwise(shares)) or made.high - made.low < 1e-9
     assert all(-1e-9 <= s <= 1 + 1e-9 for s in shares)
@@ -84,7 +84,7 @@ def test_settings_stand_in_their_order(values: list[float]) -> None:
     [(0.25, "0.25"), (12, "12"), (2000, "2000"), (1_204_416_000, "1.2 G"), (301e6, "301 M"), (15000, "15 k"), (0, "0")],
 )
 def test_numbers_are_short(number: float, said: str) -> None:
-    assert axis.short(number) == said
+    assert plot_axis.short(number) == said
 
 
 @given(st.lists(st.floats(0, 100), max_size=8))
@@ -100,7 +100,7 @@ def test_labels_are_moved_apart_and_keep_their_order(wanted: list[float]) -> Non
 def test_a_plot_escapes_whatever_it_is_told(text: str) -> None:
     assume(text.strip())
     marks = (Mark(0.5, 0.5, text, text, data={"defense": text}),)
-    made = Plot("k", text, text, text, text, axis.linear(text, [0, 1]), axis.linear(text, [0, 1]), marks,
+    made = Plot("k", text, text, text, text, plot_axis.linear(text, [0, 1]), plot_axis.linear(text, [0, 1]), marks,
                 (Line(marks * 2, text),)).svg()  # fmt: skip
     assert made.count("<svg") == 1
     assert str(tag("b", {"a": text}, text)).count("<") == 2

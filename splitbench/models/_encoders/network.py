@@ -1,4 +1,4 @@
-"""RoBERTa's parts in a row: word embeddings, positions, layers, pooler, head; it can be cut between any two."""
+"""An encoder's parts in a row: word embeddings, positions, layers, pooling, head; it can be cut between any two."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 from torch import Tensor, nn
 
 from splitbench.core.errors import SplitbenchError
-
-PAD = 1  # RoBERTa numbers positions from the one after its padding token
 
 
 class Words(nn.Module):
@@ -23,28 +21,30 @@ class Words(nn.Module):
         if not tokens.is_meta and tokens.numel() and int(tokens.max()) >= known:
             raise SplitbenchError(
                 f"token {int(tokens.max())} is outside the model's vocabulary of {known}; "
-                "set the model's `vocabulary` to the data's"
+                "give the data the model's tokenizer, or set `vocabulary` to the same number for both"
             )
         words: Tensor = self.words(tokens)
         return words
 
 
 class Positions(nn.Module):
-    """Positions and token types added to word embeddings, then layer norm and dropout."""
+    """Positions and token types, if there are types, added to word embeddings; then layer norm and dropout."""
 
-    def __init__(self, embeddings: Any) -> None:
+    def __init__(self, embeddings: Any, first: int) -> None:
         super().__init__()
         self.positions: nn.Embedding = embeddings.position_embeddings
-        self.types: nn.Embedding = embeddings.token_type_embeddings
+        self.types: nn.Embedding | None = getattr(embeddings, "token_type_embeddings", None)
         self.norm: nn.LayerNorm = embeddings.LayerNorm
         self.dropout: nn.Dropout = embeddings.dropout
+        self.first = first  # the number of the first token's position
 
     def forward(self, words: Tensor) -> Tensor:
-        length, room = words.shape[1], self.positions.num_embeddings - PAD - 1
+        length, room = words.shape[1], self.positions.num_embeddings - self.first
         if length > room:
-            raise SplitbenchError(f"texts of {length} tokens do not fit the model's `length` of {room}; raise it")
-        first = PAD + 1
-        placed = words + self.positions.weight[first : first + length] + self.types.weight[0]
+            raise SplitbenchError(f"texts of {length} tokens do not fit the model's `length` of {room}; shorten them")
+        placed = words + self.positions.weight[self.first : self.first + length]
+        if self.types is not None:
+            placed = placed + self.types.weight[0]
         normed: Tensor = self.dropout(self.norm(placed))
         return normed
 
@@ -62,15 +62,36 @@ class Layer(nn.Module):
         return out
 
 
-class Roberta(nn.Module):
+class Mean(nn.Module):
+    """The mean over all tokens of a text."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean(1)
+
+
+class First(nn.Module):
+    """The first token through a linear layer and tanh: BERT's pooling, for encoders published without it."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, width)
+        self.activation = nn.Tanh()
+
+    def forward(self, x: Tensor) -> Tensor:
+        pooled: Tensor = self.activation(self.dense(x[:, 0]))
+        return pooled
+
+
+class Encoder(nn.Module):
     """Token ids (N, L), none of them padding, to logits (N, classes); with no classes, to the pooled (N, D)."""
 
-    def __init__(self, model: Any, classes: int, dropout: float) -> None:
+    def __init__(self, model: Any, pool: nn.Module, classes: int, dropout: float, first: int) -> None:
         super().__init__()
+        layers = model.encoder.layer if hasattr(model, "encoder") else model.transformer.layer
         self.embeddings = Words(model.embeddings.word_embeddings)
-        self.embedded = Positions(model.embeddings)
-        self.layers = nn.Sequential(*map(Layer, model.encoder.layer))
-        self.pool: nn.Module = model.pooler
+        self.embedded = Positions(model.embeddings, first)
+        self.layers = nn.Sequential(*map(Layer, layers))
+        self.pool = pool
         self.head: nn.Module = nn.Identity()
         if classes:
             self.head = nn.Sequential(nn.Dropout(dropout), nn.Linear(model.config.hidden_size, classes))

@@ -1,0 +1,1 @@
+"""Text encoders of the BERT family, their parts in a row."""

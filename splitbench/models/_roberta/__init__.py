@@ -1,1 +1,0 @@
-"""RoBERTa of any size."""
