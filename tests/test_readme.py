@@ -18,11 +18,18 @@ SMALL = ["--private", "96", "--auxiliary", "32", "--evaluation", "4", "--batch",
 
 
 def files() -> dict[str, str]:
+    """Every example that is a file, by the name in its first line."""
     found = {}
     for language, body in BLOCKS:
-        if language == "python" and body.startswith("# "):
-            found[body.splitlines()[0].removeprefix("# ")] = body
+        first = body.splitlines()[0].removeprefix("# ")
+        if language in ("python", "yaml") and body.startswith("# "):
+            found[first] = body
     return found
+
+
+def between(marker: str) -> str:
+    """What stands between two comments."""
+    return TEXT.split(f"<!-- {marker} -->\n")[1].split(f"<!-- /{marker} -->")[0]
 
 
 def section(title: str, level: str = "###") -> list[str]:
@@ -49,7 +56,8 @@ def run(splitbench: Command, line: str, *further: str) -> str:
 
 
 def test_the_readme_has_its_examples() -> None:
-    assert set(files()) == {"my_model.py", "my_defense.py", "my_attack.py"}
+    own = {"data", "model", "topology", "defense", "attack", "membership", "metric"}
+    assert set(files()) == {*(f"my_{name}.py" for name in own), "my_recipe.yaml"}
 
 
 def test_own_data(splitbench: Command, here: Path) -> None:
@@ -57,8 +65,12 @@ def test_own_data(splitbench: Command, here: Path) -> None:
     arrays = {f"x_{s}": rng.integers(0, 256, (n, 28, 28, 1), dtype=np.uint8) for s, n in (("train", 200), ("test", 40))}
     labels = {f"y_{s}": np.arange(n) % 5 for s, n in (("train", 200), ("test", 40))}
     np.savez(here / "my_images.npz", **arrays, **labels)
-    [line] = section("Data")
-    assert "my_images.npz" in run(splitbench, line, *SMALL, "--epochs", "1")
+    rows = [f"{rng.normal():.3f},{'abc'[i % 3]},{i % 2}" for i in range(240)]
+    (here / "my_table.csv").write_text("\n".join(["length,colour,label", *rows]))
+    lines = section("Data")
+    for line, name in zip(lines, ("my_images.npz", "my_table.csv", "my_data.py:Stripes"), strict=True):
+        assert name in run(splitbench, line, *SMALL, "--epochs", "1")
+        assert run(splitbench, "splitbench evaluate")
 
 
 def test_own_model(splitbench: Command, here: Path) -> None:
@@ -66,15 +78,104 @@ def test_own_model(splitbench: Command, here: Path) -> None:
     assert "Small" in run(splitbench, line, *SMALL)
 
 
+def test_own_topology(splitbench: Command, here: Path) -> None:
+    [line] = section("A topology")
+    assert run(splitbench, line, *SMALL, *QUICK)
+    assert "ssim" in run(splitbench, "splitbench attack mean_image")
+
+
 def test_own_defense(splitbench: Command, here: Path) -> None:
     [line] = section("A defense")
     assert "share=0.25" in run(splitbench, line, *SMALL, *QUICK)
+    for knowledge in ("none", "family", "exact"):
+        said = run(splitbench, f"splitbench attack inversion --steps 3 --knowledge {knowledge}")
+        assert "undefended" in said
 
 
-def test_own_attack(splitbench: Command, here: Path) -> None:
+def test_own_attacks(splitbench: Command, here: Path) -> None:
     splitbench("train", *SMALL, *QUICK, "--epochs", "1")
-    [line] = section("An attack")
-    assert "ssim" in run(splitbench, line)
+    inputs, train, membership = section("An attack")
+    assert "ssim" in run(splitbench, inputs)
+    run(splitbench, train.replace("100", "16"), *SMALL, *QUICK, "--epochs", "1")
+    assert "auc" in run(splitbench, membership)
+    assert "membership" in run(splitbench, "splitbench evaluate")
+
+
+def test_a_recipe_of_ones_own_goes_through_every_command(splitbench: Command, here: Path) -> None:
+    lines = section("All of it in a recipe")
+    assert [shlex.split(line)[1] for line in lines] == ["run", "table", "figure", "report"]
+    for line in lines:
+        assert run(splitbench, line)
+    assert (here / "mine.png").is_file()
+    page = (here / "report.html").read_text(encoding="utf-8")
+    assert all(name in page for name in ("Stripes", "Keep", "Nearest", "Loss"))
+    for command in (
+        "check my_recipe.yaml",
+        "table",
+        "evaluate",
+        "checklist",
+        "ls runs",
+        "export my_recipe --to all.zip",
+    ):
+        assert run(splitbench, f"splitbench {command}")
+    assert run(splitbench, "splitbench verify all.zip")
+
+
+def test_goals(splitbench: Command, here: Path) -> None:
+    train, labels, membership = section("Goals, and who attacks", "##")
+    run(splitbench, train.replace("20", "16"), *SMALL, *QUICK, "--epochs", "1")
+    assert "majority by client1" in run(splitbench, labels)
+    assert "auc" in run(splitbench, membership)
+
+
+def test_data_that_is_no_image(
+    splitbench: Command, here: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPLITBENCH_DATA", str(shared_data))
+    [line] = [line for line in section("Data", "##") if "criteo" in line]
+    assert "criteo" in run(splitbench, line, *SMALL, "--rows", "600", "--epochs", "1")
+    assert "field_accuracy" in run(splitbench, "splitbench attack lookup")
+
+
+def test_the_threat_model_is_the_one_in_the_code() -> None:
+    from splitbench.core.threat import ThreatModel
+    from splitbench.plan.fields import fields_of
+
+    rows = [f"| `{field.name}` | {field.note} |" for field in fields_of(ThreatModel)]
+    assert between("threat").splitlines() == ["| field | meaning |", "| --- | --- |", *rows]
+
+
+def test_the_goals_are_those_in_the_code() -> None:
+    from splitbench.core.goal import ANY, GOALS, Goal
+
+    def row(goal: Goal) -> str:
+        ranks = [f"`{metric}`" if kind == ANY else f"`{metric}` ({kind})" for kind, metric in goal.ranks.items()]
+        floors = [f"`{name}`" for name in goal.floors]
+        return f"| `{goal.name}` | {goal.truth} | {', '.join(ranks)} | {', '.join(floors)} |"
+
+    head = ["| goal | truth | ranked by | floors |", "| --- | --- | --- | --- |"]
+    assert between("goals").splitlines() == [*head, *map(row, GOALS.values())]
+
+
+def test_every_attack_is_listed_with_its_goal() -> None:
+    from splitbench.core import registry
+
+    listed = {
+        name: cells[2].strip()
+        for line in TEXT.split("\n## Attacks\n")[1].split("\n## ")[0].splitlines()
+        if line.startswith("| `") and (cells := line.split("|"))
+        for name in re.findall(r"`(\w+)`", cells[1])
+    }
+    assert listed == {name: registry.declared("attacks", name, "goal") for name in registry.names("attacks")}
+
+
+def test_the_columns_are_those_of_a_row() -> None:
+    from splitbench.store.outcome import SCHEMA
+
+    names = [
+        name for line in between("columns").splitlines()[2:] for name in re.findall(r"`(\w+)`", line.split("|")[1])
+    ]
+    assert sorted(names) == sorted(SCHEMA.names)
 
 
 def test_python_calls(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,18 +195,7 @@ def test_the_papers_table_is_what_the_command_prints() -> None:
     from splitbench.report.tables import render
     from splitbench.report.tables.paper_table import paper_table
 
-    shown = TEXT.split("<!-- paper table -->\n")[1].split("<!-- /paper table -->")[0]
-    assert shown == render.markdown(paper_table("seal/table1", side="paper"))
-
-
-def test_the_claim_is_judged_as_the_readme_says() -> None:
-    from splitbench.report.claims.judge import claims
-    from splitbench.report.claims.scorecard import told
-
-    scored, _ = claims("seal/table2", store=Path(__file__).parents[1] / "results")
-    [black] = [s for s in scored if s.claim.id == "black-background"]
-    assert black.verdict == "holds"
-    assert told(black.deciding) in " ".join(TEXT.split())
+    assert between("paper table") == render.markdown(paper_table("seal/table1", side="paper"))
 
 
 def test_every_command_line_is_one_that_exists() -> None:
@@ -120,7 +210,7 @@ def test_every_command_line_is_one_that_exists() -> None:
 
 def test_the_profile_shown_is_the_one_printed(splitbench: Command, here: Path) -> None:
     pytest.importorskip("thop")
-    shown = TEXT.split("<!-- profile -->\n")[1].split("<!-- /profile -->")[0]
+    shown = between("profile")
     line = re.search(r"`(splitbench profile [^`]*)` printed it", TEXT)
     assert line is not None
     assert run(splitbench, line[1]).strip() == shown.strip()
