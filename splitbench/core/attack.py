@@ -39,9 +39,14 @@ class Attack(Component):
         return False
 
     @classmethod
+    def modalities(cls) -> tuple[str, ...]:
+        """The kinds of data it works on; none named: any."""
+        return (cls.modality,) if isinstance(cls.modality, str) else cls.modality or ()
+
+    @classmethod
     def works_on(cls, modality: str) -> bool:
         """Whether it can be mounted on data of this kind."""
-        return cls.modality is None or modality in ((cls.modality,) if isinstance(cls.modality, str) else cls.modality)
+        return not cls.modalities() or modality in cls.modalities()
 
     @property
     def iterations(self) -> int:

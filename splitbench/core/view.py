@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from torch import Generator, Tensor, nn
 
 from splitbench.core.data import Field
 from splitbench.core.errors import SplitbenchError
+from splitbench.core.hidden import Hidden
 from splitbench.core.imagined import Imagined
 from splitbench.core.layout import Layout
 from splitbench.core.message import Message
@@ -30,37 +30,25 @@ class Auxiliary:
         return len(self.x)
 
 
-_numbers = itertools.count()
-_counters: dict[int, Callable[[Tensor], Tensor]] = {}
-
-
 @dataclass
 class Query:
-    """The client as a black box, through its defense, for as many inputs as the threat model allows.
+    """The client as a black box, through its defense, for as many inputs as the threat model allows."""
 
-    The client stays behind a counter: a view holds a number and asks there, so that following the references of
-    a view never leads to the client's weights.
-    """
-
-    counter: int
+    ask: Hidden[Tensor]
     left: int
 
     @classmethod
     @contextmanager
     def open(cls, answer: Callable[[Tensor], Tensor], allowed: int) -> Iterator[Query]:
-        counter = next(_numbers)
-        _counters[counter] = answer
-        try:
-            yield cls(counter, allowed)
-        finally:
-            del _counters[counter]
+        with Hidden.open(answer) as ask:
+            yield cls(ask, allowed)
 
     def __call__(self, x: Tensor) -> Tensor:
         """(R, N, ...): as often as the threat model grants rounds."""
         if len(x) > self.left:
             raise SplitbenchError(f"the threat model grants {self.left} more queries, the attack asked for {len(x)}")
         self.left -= len(x)
-        return _counters[self.counter](x)
+        return self.ask(x)
 
 
 @dataclass(frozen=True)

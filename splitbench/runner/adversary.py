@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -15,6 +15,7 @@ from torch import nn
 from splitbench.core import device
 from splitbench.core.attack import ActiveAttack, Attack, OnlineAttack
 from splitbench.core.errors import CellError
+from splitbench.core.hidden import Hidden
 from splitbench.core.layout import by_rank
 from splitbench.core.message import About, Message
 from splitbench.core.party import Party, client
@@ -51,9 +52,9 @@ def refusal(cell: Cell, prepared: Prepared) -> str | None:
     attack: Attack = components.build(cell.attack)
     if len(prepared.owners) == 1:
         return f"nothing crosses the wire in the topology '{cell.run.topology.name}'"
-    works_on = (attack.modality,) if isinstance(attack.modality, str) else attack.modality
-    if works_on is not None and prepared.data.modality not in works_on:
-        return f"{cell.attack.name} works on {' and '.join(works_on)}, {cell.run.data.name} is {prepared.data.modality}"
+    if not attack.works_on(prepared.data.modality):
+        kinds = " and ".join(attack.modalities())
+        return f"{cell.attack.name} works on {kinds}, {cell.run.data.name} is {prepared.data.modality}"
     if Party.named(cell.threat.party) not in prepared.members:
         there = ", ".join(map(str, prepared.members))
         return f"there is no {cell.threat.party} in this run; there is {there}"
@@ -145,7 +146,7 @@ def replay(attack: OnlineAttack, cell: Cell, noise: torch.Generator) -> Trained:
         def listen(message: Message) -> None:
             if party in (message.sender, message.receiver):
                 with torch.random.fork_rng(devices=[]), torch.enable_grad():
-                    attack.hear(message.seen().carrying(message.tensor.clone()))
+                    attack.hear(message.seen())
 
         def tamper(message: Message) -> Message:
             assert isinstance(attack, ActiveAttack)
@@ -179,7 +180,7 @@ def _overheard(run: RunSpec, samples: int, party: Party) -> tuple[Trained, list[
             first = message.sender.index == 0 or party.role == "client"
             if message.receiver != party or not first or message.kind == "weights":
                 return
-            kept.append(message.carrying(message.tensor.detach().clone()))
+            kept.append(message)
             sent += size(message)
             while sent - size(kept[0]) >= samples:
                 sent -= size(kept.popleft())
@@ -230,7 +231,8 @@ def view_of(
         seed = derive(spec.seed, "adversary", *([restart] if restart else []), next(built))
         return template(spec, seed, threat.knowledge)
 
-    with Query.open(answer, threat.queries) as query, _Template.open(fresh) as known:
+    # Hidden: what builds a template knows the run's secrets.
+    with Query.open(answer, threat.queries) as query, Hidden.open(fresh) as known:
         yield View(
             threat=threat,
             targets=targets,
@@ -254,30 +256,6 @@ def view_of(
 def _heard_by(party: Party, transcript: Sequence[Message]) -> list[Message]:
     """What others said to each other, weights between clients for example, a party did not hear."""
     return [m.seen() for m in transcript if party in (m.sender, m.receiver)]
-
-
-_numbers = itertools.count()
-_templates: dict[int, Callable[[], nn.Module]] = {}
-
-
-@dataclass(frozen=True)
-class _Template:
-    """The client's layers, built anew on each call. A view holds a number: what builds them knows the run's secrets."""
-
-    number: int
-
-    @classmethod
-    @contextmanager
-    def open(cls, build: Callable[[], nn.Module]) -> Iterator[_Template]:
-        number = next(_numbers)
-        _templates[number] = build
-        try:
-            yield cls(number)
-        finally:
-            del _templates[number]
-
-    def __call__(self) -> nn.Module:
-        return _templates[self.number]()
 
 
 def _public(x: torch.Tensor, y: torch.Tensor) -> Auxiliary:

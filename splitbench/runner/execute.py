@@ -32,6 +32,7 @@ from splitbench.runner.score import (
     chance,
     every_metric,
     leakage,
+    members_of,
     ranking,
     truth_like,
     truth_of,
@@ -84,7 +85,7 @@ def perform(cell: Cell, store: Store, metrics: Sequence[Part] = ()) -> Finished:
     """One cell: taken from the store if it is done, else run and stored."""
     stored = store.get(cell.key)
     if stored is not None and stored.status == "done" and _holds(stored, store):
-        scored = _with_metrics(stored, store, metrics)
+        scored = _with_metrics(cell, stored, store, metrics)
         if scored is not None:
             return Finished(cell, scored, reused=True)
     begun, worked = time.perf_counter(), time.process_time()
@@ -182,20 +183,19 @@ def _attack(cell: Cell, store: Store, metrics: Sequence[Part]) -> Outcome:
         if isinstance(attack, ActiveAttack) and cell.threat.tampers:
             # What an active attack did to the task, as the client would notice it.
             costs |= {f"{s.metric}_under_attack": s.value for s in utility(attacked.prepared, every_metric())}
-    kept = {goal: guess, "truth.rows": rows, "about.samples": about.samples, "about.shares": about.shares}
+    kept = {goal: guess, "about.samples": about.samples, "about.shares": about.shares}
     kept |= {"about.places": about.places} if about.places is not None else {}
-    runfolder.save_recovered(store, cell.run.key, cell.key, kept, _originals(prepared, goal, truth, about, rows), looks)
+    runfolder.save_recovered(store, cell.run.key, cell.key, kept, _originals(goal, truth, about, rows), looks)
     # Values are in the order of the targets, or, where these are mixtures, in the order of the samples.
     samples = tuple((rows if about.mixes else about.samples[:, 0]).tolist())
     return _outcome(cell, "done", "", store, prepared, scores, costs, samples)
 
 
-def _originals(prepared: Prepared, goal: str, truth: Truth, about: About, rows: Tensor) -> Tensor | None:
+def _originals(goal: str, truth: Truth, about: About, rows: Tensor) -> Tensor | None:
     """What a picture shows above the guesses."""
     if goal != "inputs" or truth.modality != "image" or about.mixes:
         return None
-    at = {int(row): i for i, row in enumerate(rows)}
-    return truth.values[[at[int(s)] for s in about.samples[: runfolder.SHOWN, 0]]]
+    return truth.values[members_of(about, rows)[: runfolder.SHOWN, 0]]
 
 
 def _trained(cell: Cell, store: Store) -> Trained | str:
@@ -213,7 +213,7 @@ def _identical(left: Trained, right: Trained) -> bool:
     return one.keys() == other.keys() and all(bool((one[name] == other[name]).all()) for name in one)
 
 
-def _with_metrics(stored: Outcome, store: Store, metrics: Sequence[Part]) -> Outcome | None:
+def _with_metrics(cell: Cell, stored: Outcome, store: Store, metrics: Sequence[Part]) -> Outcome | None:
     """A stored outcome, scored with any metric that it was not scored with before; None if what to score is lost."""
     present = {(s.metric, s.version) for s in stored.scores}
     wanted = every_metric(metrics)
@@ -225,7 +225,7 @@ def _with_metrics(stored: Outcome, store: Store, metrics: Sequence[Part]) -> Out
     ]
     if missing:
         # Most of what is missing does not apply to such data, and no network has to be loaded to see that.
-        truth = truth_like(load_data(Cell.from_document(dict(stored.cell)).run.data), goal)
+        truth = truth_like(load_data(cell.run.data), goal)
         missing = [(part, metric) for part, metric in missing if metric.applies(truth) is None]
     if not missing:
         return stored
@@ -240,9 +240,8 @@ def _with_metrics(stored: Outcome, store: Store, metrics: Sequence[Part]) -> Out
         kept = runfolder.load_recovered(store, stored.run, stored.key)
         owners = kept["about.samples"].new_zeros(kept["about.samples"].shape)
         about = About(kept["about.samples"], owners, kept["about.shares"], kept.get("about.places"))
-        part = Cell.from_document(dict(stored.cell)).attack
-        assert part is not None
-        truth, rows = truth_of(prepared, components.build(part), about)
+        assert cell.attack is not None
+        truth, rows = truth_of(prepared, components.build(cell.attack), about)
         ranked = next((s.readout for s in stored.scores if s.readout), "clamp")
         further = leakage(goal, kept[goal], about, truth, rows, missing, ranked)
     if not further:

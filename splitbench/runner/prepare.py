@@ -62,7 +62,7 @@ class Prepared:
     def auxiliary(self) -> Samples:
         return self.allocation.public.train.take(self.allocation.auxiliary)
 
-    @property
+    @cached_property
     def candidates(self) -> tuple[Samples, Tensor]:
         """For membership: samples of the first client and as many that nobody trained on, and which is which."""
         draws = generator(self.spec.seed, "candidates")

@@ -120,6 +120,13 @@ def _truth(data: DataSet, samples: Samples, goal: str) -> Truth:
     return Truth(values, samples.extras, data.modality, data.fields)
 
 
+def members_of(about: About, rows: Tensor) -> Tensor:
+    """(N, K): which of these rows of the data each message row is about; -1 for one that is not among them."""
+    place = torch.full((1 + int(max(rows.max(), about.samples.max())),), -1)
+    place[rows] = torch.arange(len(rows))
+    return place[about.samples]
+
+
 def leakage(
     goal: str, guess: Tensor, about: About, truth: Truth, rows: Tensor, metrics: Sequence[Scorer], readout: str
 ) -> list[Score]:
@@ -128,9 +135,7 @@ def leakage(
     Where a message mixes several samples, each is scored by the best guess of a row that it is part of (`member`), and
     each guess beside the mixture it was made of (`mixture`).
     """
-    place = torch.full((1 + int(max(rows.max(), about.samples.max())),), -1)
-    place[rows] = torch.arange(len(rows))
-    members = place[about.samples]  # (N, K): which of the samples to recover
+    members = members_of(about, rows)
     guess, scores = guess.detach().cpu(), []
     for part, metric in metrics:
         if metric.goal != goal or metric.applies(truth) is not None:
