@@ -123,7 +123,7 @@ def test_a_recipe_of_ones_own_goes_through_every_command(splitbench: Command, he
 
 def test_goals(splitbench: Command, here: Path) -> None:
     train, labels, membership = section("Goals, and who attacks", "##")
-    run(splitbench, train.replace("20", "16"), *SMALL, *QUICK, "--epochs", "1")
+    run(splitbench, train.replace("200", "16"), *SMALL, *QUICK, "--epochs", "1")
     assert "majority by client1" in run(splitbench, labels)
     assert "auc" in run(splitbench, membership)
 

@@ -61,4 +61,4 @@ def figure(
     if json:
         print_json({"file": str(output), "panels": panels, "problems": problems})
     else:
-        out().print(f"[bold]{output}[/]  {len(panels)} panels", soft_wrap=True)
+        out().print(f"[bold]{output}[/]  {len(panels)} {'panel' if len(panels) == 1 else 'panels'}", soft_wrap=True)
