@@ -1,0 +1,1 @@
+"""Patch, batch and spectral shuffling: what the defenses and the attacks on them share."""
