@@ -1,0 +1,1 @@
+"""Smashed data as tokens, and the transformer that turns them into images."""
