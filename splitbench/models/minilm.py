@@ -12,6 +12,7 @@ from torch import nn
 from splitbench.core.data import Modality
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.model import Model
+from splitbench.core.places import under_data_folders
 from splitbench.models._encoders import build as _encoders
 from splitbench.models._encoders import published as _published
 
@@ -76,4 +77,4 @@ class MiniLM(Model):
     def _folder(self) -> Path | None:
         if self.weights == "none":
             return None
-        return Path(self.weights).expanduser() if self.weights else _published.under_data_folders(_PLACE)
+        return Path(self.weights).expanduser() if self.weights else under_data_folders(_PLACE)

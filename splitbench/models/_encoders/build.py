@@ -10,9 +10,9 @@ from typing import Any, Literal
 from torch import nn
 
 from splitbench.core.errors import SplitbenchError
+from splitbench.core.torchvision import declare_missing_operators
 from splitbench.models._encoders.network import Encoder, First, Mean
 from splitbench.models._parts import weights as _weights
-from splitbench.models._timm.torchvision import declare_missing_operators
 
 Pooling = Literal["mean", "first"]
 KINDS = {"bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert"}  # model_type and transformers' prefix

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -69,14 +68,6 @@ def described(said: Mapping[str, Any], where: str) -> Configuration:
             raise SplitbenchError(f"{where}: {name} must be a whole number of at least 1, got {value!r}")
     options = {name: said[name] for name in (*names.values(), *_OPTIONS[distilled]) if name in said}
     return Configuration(kind, **{ours: said[theirs] for ours, theirs in names.items()}, options=options)
-
-
-def under_data_folders(place: str) -> Path | None:
-    """The first folder of this name in one of the folders that SPLITBENCH_DATA names."""
-    folders = [
-        Path(folder).expanduser() for folder in os.environ.get("SPLITBENCH_DATA", "").split(os.pathsep) if folder
-    ]
-    return next((folder / place for folder in folders if (folder / place).is_dir()), None)
 
 
 def version(folder: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from splitbench.models._timm.torchvision import declare_missing_operators
+from splitbench.core.torchvision import declare_missing_operators
 
 declare_missing_operators()
 timm = importlib.import_module("timm")
