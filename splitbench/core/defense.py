@@ -36,6 +36,8 @@ class Context:
     clients: int = 1
     client: int = 0  # whose instance this is
     secret: int = 0  # the seed of this client's secrets
+    tokens: str = ""  # the submodule after which the network first holds tokens, if it does
+    sample: tuple[int, ...] = ()  # the shape of one input
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,9 @@ class Defense(Component):
 
     mixes: ClassVar[bool] = False
     """Whether a mixer stands between clients and server; only then are `mix` and `unmix` called."""
+
+    joint: ClassVar[bool] = False
+    """Whether what is sent of a sample depends on the others of its batch."""
 
     secrets: ClassVar[tuple[str, ...]] = ()
     """Settings that an adversary below `exact` does not know, and that its own copy has at their defaults."""
@@ -80,6 +85,10 @@ class Defense(Component):
     def prepare(self, model: SplitModel) -> SplitModel:
         """Change the network before training (replace batch norm, wrap the client)."""
         return model
+
+    def sends(self, layout: Layout) -> Layout:
+        """How that lies which leaves a client, given how its layers had it before `prepare`."""
+        return layout
 
     def inputs(self, batch: Batch, generator: Generator | None) -> Batch:
         """Transform a client's batch before its first layer; `batch.learning` is false for inference."""
@@ -163,6 +172,10 @@ class Composed(Defense):
         return any(part.mixes for part in self.parts)
 
     @property
+    def joint(self) -> bool:  # type: ignore[override]
+        return any(part.joint for part in self.parts)
+
+    @property
     def disguises(self) -> bool:
         return any(part.disguises for part in self.parts)
 
@@ -175,6 +188,11 @@ class Composed(Defense):
         for part in self.parts:
             model = part.prepare(model)
         return model
+
+    def sends(self, layout: Layout) -> Layout:
+        for part in self.parts:
+            layout = part.sends(layout)
+        return layout
 
     def inputs(self, batch: Batch, generator: Generator | None) -> Batch:
         for part in self.parts:

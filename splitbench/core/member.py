@@ -28,9 +28,15 @@ class Batch:
     y: Tensor
     about: About
     learning: bool = True  # false: for inference
+    order: Tensor | None = None  # (N, L): which of the batch's N * L tokens the layers see in each place
 
     def __len__(self) -> int:
         return len(self.x)
+
+    @property
+    def given(self) -> tuple[Tensor, ...]:
+        """What the client's first layers are called with."""
+        return (self.x,) if self.order is None else (self.x, self.order)
 
 
 @dataclass(frozen=True)
@@ -89,13 +95,13 @@ class Member:
             self.losses.append([])
             yield self.epoch
 
-    def forward(self, stage: nn.Module, x: Tensor) -> Tensor:
+    def forward(self, stage: nn.Module, *given: Tensor) -> Tensor:
         """Through layers of its own; what leaves them is float32 whatever they compute in."""
         if self.precision == torch.float32:
-            out: Tensor = stage(x)
+            out: Tensor = stage(*given)
             return out
-        with torch.autocast(x.device.type, dtype=self.precision):
-            return stage(x).float()  # type: ignore[no-any-return]
+        with torch.autocast(given[0].device.type, dtype=self.precision):
+            return stage(*given).float()  # type: ignore[no-any-return]
 
     def begin_step(self) -> None:
         if self.learner is not None and not self.frozen:
@@ -137,8 +143,9 @@ class Client(Member):
         """Forward through the first layers and the defense."""
         self.begin_step()
         batch = self.defense.inputs(batch, self.noise)
-        z = self.forward(self.stages[0], batch.x)
-        penalty = self.defense.penalty(batch.x, z)
+        z = self.forward(self.stages[0], *batch.given)
+        # A penalty is for learning; what it remembers must not change by taking part without.
+        penalty = None if self.frozen or not batch.learning else self.defense.penalty(batch.x, z)
         header = {"step": self.step, "round": self.epoch, "share": self.share, "about": batch.about}
         label = Message(self.party, self.above, "label", batch.y, **header)  # type: ignore[arg-type]
         sent = self.defense.outgoing(Message(self.party, self.above, "smashed", z, **header), self.noise)  # type: ignore[arg-type]

@@ -25,6 +25,7 @@ class About:
     owners: Tensor  # (N, K): the client whose samples they are
     shares: Tensor  # (N, K): how much of each, 1 in total; 0 where a row has fewer than K members
     places: Tensor | None = None  # (N, K, rows, columns): the same place by place, where a mixture differs by place
+    lead: bool = False  # each row is chiefly about its first member: it has that one's label, and stands for it
 
     @classmethod
     def plain(cls, client: int, samples: Tensor) -> About:
@@ -50,17 +51,24 @@ class About:
             raise ValueError("rows that are mixtures already cannot be mixed across the batch")
         return About(self.samples.T.expand(len(weights), -1), self.owners.T.expand(len(weights), -1), weights)
 
+    def led(self, weights: Tensor) -> About:
+        """Rows made of the rows of this batch, (N, N), the n-th of which stays the n-th sample's."""
+        own_first = (torch.arange(len(self))[:, None] + torch.arange(len(self))) % len(self)
+        mixed = self.mixed(weights)
+        samples, owners, shares = (column.gather(1, own_first) for column in (mixed.samples, mixed.owners, weights))
+        return About(samples, owners, shares, lead=True)
+
     @property
     def mixes(self) -> bool:
-        """Whether any row is about more than one sample."""
-        return self.samples.shape[1] > 1
+        """Whether rows stand for more than one sample."""
+        return self.samples.shape[1] > 1 and not self.lead
 
     def __len__(self) -> int:
         return len(self.samples)
 
     def __getitem__(self, rows: Tensor | slice) -> About:
         places = self.places[rows] if self.places is not None else None
-        return About(self.samples[rows], self.owners[rows], self.shares[rows], places)
+        return About(self.samples[rows], self.owners[rows], self.shares[rows], places, self.lead)
 
     @classmethod
     def cat(cls, parts: Sequence[About]) -> About:
@@ -77,7 +85,7 @@ class About:
         samples, owners, shares = (
             padded([getattr(part, name) for part in parts]) for name in ("samples", "owners", "shares")
         )
-        return cls(samples, owners, shares, whole)
+        return cls(samples, owners, shares, whole, all(part.lead for part in parts))
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Metric(Component):
 
     A metric that needs a trained network (an embedder of faces, say) takes it as a file: a setting `weights: str = ""`
     which the class names in `reads`, so that the contents of the file are part of the metric's version; `applies` says
-    so where the file is not given.
+    so where the file is not given, and `check` tries the one that is.
     """
 
     version: ClassVar[int | str] = 1
@@ -56,6 +56,10 @@ class Metric(Component):
     pooled: ClassVar[bool] = False  # true: one value for all samples together
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     tolerance: ClassVar[float] = 0.02  # a smaller difference between two means is no difference
+    on_request: ClassVar[bool] = False  # true: only where a recipe asks for it, not wherever it applies
+
+    def check(self) -> None:
+        """Raise a `SplitbenchError` for a file that cannot be used. Asked before anything is trained."""
 
     def applies(self, truth: Truth) -> str | None:
         """Why this metric cannot be used on such data, as a sentence; None if it can. Never raises."""

@@ -20,6 +20,7 @@ class Model(Component):
     """Builds the uncut network; `cuts` maps the papers' words to submodules, in the order data flows."""
 
     modality: ClassVar[Modality] = "image"
+    tokens: ClassVar[str] = ""  # the submodule after which the network first holds tokens, if it does
 
     @property
     def cuts(self) -> Mapping[str, str]:

@@ -45,7 +45,7 @@ class _Outline(fx.Tracer):
     """Traces only the modules that contain a cut; all others stay whole, so their control flow is not touched."""
 
     def __init__(self, cuts: Sequence[str]) -> None:
-        super().__init__()
+        super().__init__(autowrap_functions=(_one_tensor,))  # a stage may be cut once more
         self.cuts = cuts
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:

@@ -24,6 +24,7 @@ class ThreatModel:
 
     labels: bool = False  # the targets' labels are known to the adversary (default: if they are sent to it)
     architecture: bool = False  # the client's layers are known, not their weights (default: yes)
+    weights: bool = False  # the client's layers are known with their weights, though not its secrets (default: no)
     auxiliary: Count = 0  # public samples like the private ones, with their labels (default: all set aside)
     queries: Count = 0  # inputs it may put through the client, defense included (default: one per auxiliary sample)
     transcript: bool = False  # it kept what passed during training (default: if the run was recorded)

@@ -65,7 +65,9 @@ class View:
     layout: Layout | None = None  # of the targets
     messages: Sequence[Sequence[Message]] = ()  # all that reached the party in the rounds, not the targets alone
     labels: Tensor | None = None  # the targets' labels
+    batch: int = 1  # targets come in runs of so many that were defended together
     template: Callable[[], nn.Module] | None = None  # the client's layers, freshly initialised
+    client: Callable[[], nn.Module] | None = None  # the client's layers as they are, without what it draws by chance
     auxiliary: Auxiliary | None = None
     candidates: Auxiliary | None = None  # for membership: samples of which some were trained on
     query: Query | None = None

@@ -155,7 +155,7 @@ def stage(case: Case, device: str = "meta") -> Scene:
         with Numberless():
             smashed = output_shape(split.stages[0], case.shape, torch.int64 if text else torch.float32)
         layout = architecture.layout(case.cut, network, smashed, case.shape)
-    context = Context(layout, case.classes, case.clients)
+    context = Context(layout, case.classes, case.clients, tokens=architecture.tokens, sample=tuple(case.shape))
     plan = Plan(tuple(case.sizes), case.batch, case.training.epochs)
     model = defense.bind(context).prepare(split)
     members, plan = assemble(model, plan, defense, context, 0, task_loss(case.task))

@@ -43,7 +43,7 @@ class Client:
         with torch.set_grad_enabled(self.training):
             batch = self.defense.inputs(self.batch, self.draws)
             x, y = batch.x, batch.y
-            z = self.bottom(x)
+            z = self.bottom(*batch.given)
             self.roots, self.slopes = [], []
             if self.alone:
                 if self.training:

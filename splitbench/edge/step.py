@@ -124,9 +124,9 @@ def owned(scene: Scene) -> list[tuple[Who, nn.Module]]:
 
 
 def _infer(model: SplitModel, defense: Defense, batch: Batch, wire: Wire) -> None:
-    x = defense.inputs(replace(batch, learning=False), None).x
+    given = defense.inputs(replace(batch, learning=False), None).given
     for cut, part in enumerate(model.stages):
-        x = part(x)
+        x = part(*given) if cut == 0 else part(x)
         if cut + 1 < len(model.stages):
             message = Message(model.owners[cut], model.owners[cut + 1], "smashed", x, cut)
             x = wire.carry(defense.outgoing(message, None) if message.sender.role == "client" else message).tensor

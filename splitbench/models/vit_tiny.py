@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge
 from torch import nn
@@ -26,6 +26,10 @@ class ViTTiny(Model):
     has depth 6.
     Departs from the paper: patches of 4 by default, since 16 would leave four of a 32-pixel image.
     """
+
+    tokens: ClassVar[str] = "norm_pre"
+
+    tokens: ClassVar[str] = "norm_pre"
 
     patch: Annotated[int, Ge(1)] = 4  # side of a patch in pixels; must divide the image's
     depth: Annotated[int, Ge(1)] = 12  # transformer blocks; 6 in CutMixSL

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Le, Lt
 
 from splitbench.core.component import Part
 from splitbench.core.threat import ThreatModel
@@ -22,6 +22,10 @@ Count = Annotated[int, Ge(0)]
 Positive = Annotated[int, Ge(1)]
 Precision = Literal["float32", "bf16"]
 Augmentation = Literal["flip", "crop"]
+Pretraining = Literal["none", "supervised", "masked"]
+
+_LATER = ("head_lr", "end", "frozen", "pretrain", "pretrain_epochs")
+_UNSAID = object()
 
 
 @dataclass(frozen=True)
@@ -40,9 +44,22 @@ class Training:
     augment: tuple[Augmentation, ...] = ()  # what a client does to its images, drawn anew for each; may be repeated
     crop: Positive = 3  # pixels of padding around the image that a crop is cut from
     precision: Precision = "float32"  # of the arithmetic in training
+    head_lr: Annotated[float, Ge(0)] = 0.0  # learning rate of the network's last layer; 0: that of all others
+    end: Annotated[float, Ge(0), Le(1)] = 0.0  # of cosine: the share of the learning rate that is left at the end
+    frozen: bool = False  # the client's layers stay as they begin, so that it has no backward pass
+    pretrain: Pretraining = "none"  # of the whole network on the auxiliary samples, before the training
+    pretrain_epochs: Positive = 30  # passes over the auxiliary samples
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "augment", tuple(self.augment))  # a list, where it comes from a file
+
+    def document(self) -> dict[str, Any]:
+        """As plain data. What was added later is left out at its default: rows made before keep their keys."""
+        later = {f.name: f.default for f in fields(self) if f.name in _LATER}
+        if self.pretrain == "none":
+            later["pretrain_epochs"] = self.pretrain_epochs  # of a pretraining that there is not
+        said = {name: value for name, value in asdict(self).items() if later.get(name, _UNSAID) != value}
+        return {**said, "augment": list(self.augment)}
 
 
 @dataclass(frozen=True)
@@ -99,7 +116,7 @@ class RunSpec(Options):
             "cut": self.cut,
             "topology": self.topology.document(),
             "defenses": [part.document() for part in self.defenses],
-            "training": {**asdict(self.training), "augment": list(self.training.augment)},
+            "training": self.training.document(),
             "samples": asdict(self.samples),
             **{f.name: getattr(self, f.name) for f in fields(Options)},
             **({} if self.partition == "dirichlet" else {"alpha": None}),

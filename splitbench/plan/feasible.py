@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,11 @@ import torch
 
 from splitbench.core.component import Part
 from splitbench.core.data import DataSet, as_input
-from splitbench.core.defense import Defense
+from splitbench.core.defense import Composed, Context, Defense
 from splitbench.core.errors import Mistake, SplitbenchError
 from splitbench.core.model import Model, build_for
 from splitbench.core.randomness import generator, seeded
+from splitbench.core.split import output_shape
 from splitbench.core.topology import Topology
 from splitbench.data._allocation.allocate import allocate
 from splitbench.data._allocation.partition import partition
@@ -57,8 +59,14 @@ def check_run(spec: RunSpec) -> None:
                 )
             ]
         )
+    if any(defense.joint for defense in defenses) and spec.training.batch < 2:
+        names = " and ".join(part.name for part in spec.defenses)
+        raise SplitbenchError(
+            [Mistake("training.batch", f"{names} mixes the images of a batch, and a batch here is a single image")]
+        )
     _check_samples(spec, data)
-    _check_network(json.dumps([p.document() for p in (spec.data, spec.model, spec.topology)], sort_keys=True), spec.cut)
+    parts = (spec.data, spec.model, spec.topology, *spec.defenses)
+    _check_network(json.dumps([p.document() for p in parts], sort_keys=True), spec.cut, spec.clients)
 
 
 def _check_samples(spec: RunSpec, data: DataSet) -> None:
@@ -82,11 +90,12 @@ def _check_samples(spec: RunSpec, data: DataSet) -> None:
 
 
 @functools.lru_cache(maxsize=64)
-def _check_network(documents: str, cut: str) -> None:
-    """Whether this network can be built for this data and cut there; the same for every defense and seed."""
-    data_part, model_part, topology_part = (
+def _check_network(documents: str, cut: str, clients: int) -> None:
+    """Whether this network can be built for this data, cut there and defended; the same for every seed."""
+    kinds = itertools.chain(("data", "models", "topologies"), itertools.repeat("defenses"))
+    data_part, model_part, topology_part, *defenses = (
         Part(kind, document["name"], document["settings"], document["version"])
-        for kind, document in zip(("data", "models", "topologies"), json.loads(documents), strict=True)
+        for kind, document in zip(kinds, json.loads(documents), strict=False)
     )
     data = load_data(data_part)
     architecture: Model = components.build(model_part)
@@ -105,3 +114,11 @@ def _check_network(documents: str, cut: str) -> None:
             raise SplitbenchError(
                 [Mistake("model", f"{model_part.name} cannot take inputs of shape {data.shape}: {error}")]
             ) from error
+        if defenses and len(split.stages) > 1:
+            smashed = output_shape(split.stages[0], data.shape, as_input(data.train.x[:1]).dtype)
+            layout = architecture.layout(cut, network, smashed, data.shape)
+            context = Context(layout, data.classes, clients, tokens=architecture.tokens, sample=data.shape)
+            try:
+                Composed(tuple(components.build(part) for part in defenses)).bind(context).prepare(split)
+            except SplitbenchError as error:
+                raise SplitbenchError([Mistake("defenses", m.what) for m in error.mistakes]) from error

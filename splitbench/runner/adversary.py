@@ -124,7 +124,9 @@ def _from_training(prepared: Prepared, party: Party) -> Observed:
     last = slice(-count, None)
     train = prepared.data.train
     labels = labels_of(about[last], torch.arange(len(train)), train.y)
-    return Observed(targets[last][None], about[last], (tuple(m.seen() for m in heard),), labels)
+    victim = prepared.members[party if party.role == "client" else client(0)]
+    together = prepared.plan.batch if victim.defense.joint else 1
+    return Observed(targets[last][None], about[last], (tuple(m.seen() for m in heard),), labels, together)
 
 
 def replay(attack: OnlineAttack, cell: Cell, noise: torch.Generator) -> Trained:
@@ -222,17 +224,20 @@ def view_of(
         targets = observed.targets
     granted = slice(0, threat.auxiliary)
     labels = observed.labels if threat.labels and goal != "labels" and observed is not None else None
-    layout = prepared.layout
+    layout = victim.defense.sends(prepared.layout) if prepared.layout is not None else None
     if layout is not None and tuple(targets.shape[2:]) != layout.shape:
         layout = by_rank(targets.shape[2:])
     candidates = prepared.candidates[0] if goal == "membership" and spec.samples.candidates else None
+
+    def layers() -> nn.Module:
+        return copy.deepcopy(victim.stages[0]).requires_grad_(False).eval()
 
     def fresh() -> nn.Module:
         seed = derive(spec.seed, "adversary", *([restart] if restart else []), next(built))
         return template(spec, seed, threat.knowledge)
 
     # Hidden: what builds a template knows the run's secrets.
-    with Query.open(answer, threat.queries) as query, Hidden.open(fresh) as known:
+    with Query.open(answer, threat.queries) as query, Hidden.open(fresh) as known, Hidden.open(layers) as trained_too:
         yield View(
             threat=threat,
             targets=targets,
@@ -244,7 +249,9 @@ def view_of(
             layout=layout,
             messages=[[m.seen() for m in round_] for round_ in observed.messages] if observed is not None else (),
             labels=labels,
+            batch=observed.batch if observed is not None else 1,
             template=known if threat.architecture else None,
+            client=trained_too if threat.weights else None,
             auxiliary=_public(public.x[granted], public.y[granted]) if threat.auxiliary else None,
             candidates=_public(candidates.x, candidates.y) if candidates is not None and not live else None,
             query=query if threat.queries else None,

@@ -24,11 +24,12 @@ def edge_macs(prepared: Prepared) -> int:
     batch = Batch(given(prepared.data.train.x[:1]), rows, About.plain(0, rows), learning=False)
     macs: int = 0
     with Counter() as counted:
-        z = me.defense.inputs(batch, draws).x
+        begun = me.defense.inputs(batch, draws).given
+        z = begun[0]
     macs += counted.macs
     for cut, (stage, owner) in enumerate(zip(model.stages, model.owners, strict=True)):
         with Counter() as counted:
-            z = stage(z)
+            z = stage(*begun) if cut == 0 else stage(z)
             if cut + 1 < len(model.stages):
                 message = Message(owner, model.owners[cut + 1], "smashed", z, cut)
                 z = wire.carry(me.defense.outgoing(message, draws) if owner == me.party else message).tensor

@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from splitbench.core import device
@@ -27,6 +28,7 @@ from splitbench.runner import runfolder
 from splitbench.runner.adversary import RefusedError, mount, refusal
 from splitbench.runner.cost import edge_macs
 from splitbench.runner.prepare import Prepared, prepare
+from splitbench.runner.pretrain import keeping_pretrained
 from splitbench.runner.score import (
     best_of,
     chance,
@@ -90,7 +92,8 @@ def perform(cell: Cell, store: Store, metrics: Sequence[Part] = ()) -> Finished:
             return Finished(cell, scored, reused=True)
     begun, worked = time.perf_counter(), time.process_time()
     try:
-        outcome = _train(cell, store, metrics) if cell.attack is None else _attack(cell, store, metrics)
+        with keeping_pretrained(store):
+            outcome = _train(cell, store, metrics) if cell.attack is None else _attack(cell, store, metrics)
     except (CellError, SplitbenchError) as error:
         outcome = _outcome(cell, "failed", str(error), store)
     except Exception as error:  # a component's bug: the row says so, the log has the traceback, the rest goes on
@@ -185,6 +188,7 @@ def _attack(cell: Cell, store: Store, metrics: Sequence[Part]) -> Outcome:
             costs |= {f"{s.metric}_under_attack": s.value for s in utility(attacked.prepared, every_metric())}
     kept = {goal: guess, "about.samples": about.samples, "about.shares": about.shares}
     kept |= {"about.places": about.places} if about.places is not None else {}
+    kept |= {"about.lead": torch.ones(1)} if about.lead else {}
     runfolder.save_recovered(store, cell.run.key, cell.key, kept, _originals(goal, truth, about, rows), looks)
     # Values are in the order of the targets, or, where these are mixtures, in the order of the samples.
     samples = tuple((rows if about.mixes else about.samples[:, 0]).tolist())
@@ -239,7 +243,9 @@ def _with_metrics(cell: Cell, stored: Outcome, store: Store, metrics: Sequence[P
     else:
         kept = runfolder.load_recovered(store, stored.run, stored.key)
         owners = kept["about.samples"].new_zeros(kept["about.samples"].shape)
-        about = About(kept["about.samples"], owners, kept["about.shares"], kept.get("about.places"))
+        about = About(
+            kept["about.samples"], owners, kept["about.shares"], kept.get("about.places"), "about.lead" in kept
+        )
         assert cell.attack is not None
         truth, rows = truth_of(prepared, components.build(cell.attack), about)
         ranked = next((s.readout for s in stored.scores if s.readout), "clamp")

@@ -31,6 +31,7 @@ from splitbench.plan.cells import RunSpec
 from splitbench.plan.feasible import load_data
 from splitbench.runner.augment import augmented
 from splitbench.runner.parties import assemble, networks
+from splitbench.runner.pretrain import Start, pretraining
 
 PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16}
 
@@ -76,7 +77,8 @@ class Prepared:
         return both.take(order), truth[order]
 
 
-def prepare(spec: RunSpec) -> Prepared:
+def prepare(spec: RunSpec, pretrained: bool = True) -> Prepared:
+    """Without `pretrained`, the network begins as it was initialised whatever the run says: its weights follow."""
     data = _planned(spec.data, spec.data_digest)
     public = _planned(spec.auxiliary, spec.auxiliary_digest) if spec.auxiliary else None
     counts = spec.samples
@@ -95,13 +97,14 @@ def prepare(spec: RunSpec) -> Prepared:
     shares = partition(spec.partition, labels, spec.clients, spec.alpha, generator(spec.seed, "partition"))
     rows = tuple(allocation.private[mine] for mine in shares)
     topology: Topology = components.build(spec.topology)
-    model, layout = network(spec, data, spec.seed)
+    start = pretraining(spec, data, allocation) if pretrained else None
+    model, layout = network(spec, data, spec.seed, start=start)
     plan = Plan(tuple(map(len, rows)), spec.training.batch, spec.training.epochs)
     members, plan = assemble(
         model,
         plan,
         defense_of(spec),
-        Context(layout, data.classes, spec.clients, secret=secret_of(spec)),
+        context_of(spec, data, layout),
         spec.seed,
         task_loss(data.task, spec.training.label_smoothing),
         spec.protected,
@@ -135,11 +138,17 @@ def secret_of(spec: RunSpec) -> int:
 
 
 def network(
-    spec: RunSpec, data: DataSet, seed: int, *purpose: object, guessed: Generator | None = None
+    spec: RunSpec,
+    data: DataSet,
+    seed: int,
+    *purpose: object,
+    guessed: Generator | None = None,
+    start: Start | None = None,
 ) -> tuple[SplitModel, Layout | None]:
     """The network, cut, as the defense wants it to be, and the layout of what will cross the first cut.
 
-    With `guessed`, as a defense wants it whose secrets are drawn from there.
+    With `guessed`, as a defense wants it whose secrets are drawn from there. `start` gives it the weights with which
+    it begins.
     """
     topology: Topology = components.build(spec.topology)
     architecture: Model = components.build(spec.model)
@@ -148,17 +157,26 @@ def network(
         whole = build_for(architecture, data)
         # Channels last is the layout in which convolutions on a CPU are fastest; values do not change.
         whole = whole.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if start is not None:
+            start(whole)
         split = architecture.split(whole, topology.places(spec.cut, list(architecture.cuts)))
         layout = None
         if len(split.stages) > 1:
             smashed = output_shape(split.stages[0], data.shape, as_input(data.train.x[:1]).dtype)
             layout = architecture.layout(spec.cut, whole, smashed, data.shape)
-        context = Context(layout, data.classes, spec.clients, secret=secret_of(spec))
-        defense = defense_of(spec).bind(context)
+        defense = defense_of(spec).bind(context_of(spec, data, layout))
         split = (defense if guessed is None else defense.rebuilt(guessed)).prepare(split)
-    for stage in split.stages:
+    for stage, owner in zip(split.stages, split.owners, strict=True):
         stage.to(device.current())
+        if spec.training.frozen and owner.role == "client" and len(split.stages) > 1:
+            stage.requires_grad_(False)
     return split, layout
+
+
+def context_of(spec: RunSpec, data: DataSet, layout: Layout | None) -> Context:
+    """What a defense of this run is bound to; each client has its own secret besides."""
+    model: Model = components.build(spec.model)
+    return Context(layout, data.classes, spec.clients, secret=secret_of(spec), tokens=model.tokens, sample=data.shape)
 
 
 def template(spec: RunSpec, seed: int, knowledge: Knowledge = "none") -> nn.Module:

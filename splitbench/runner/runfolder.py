@@ -98,7 +98,7 @@ def load(store: Store, key: str) -> Trained:
     """A stored run as it was when its training ended. A damaged one is an error that says which file."""
     folder = store.run_folder(key)
     spec = read_spec(folder)
-    prepared = prepare(spec)
+    prepared = prepare(spec, pretrained=False)  # all weights are here
     weights = _read(folder / WEIGHTS)
     for party, member in prepared.members.items():
         prefix = f"{party}/" if any(name.startswith(f"{party}/") for name in weights) else f"{client(0)}/"
@@ -187,6 +187,8 @@ def _save_transcript(path: Path, messages: Sequence[Message]) -> None:
                 if (column := getattr(m.about, name)) is not None:
                     # What comes back is about what was sent, and no two tensors of a file may share their memory.
                     tensors[f"{i:07d}.{name}"] = column.contiguous().clone()
+            if m.about.lead:
+                tensors[f"{i:07d}.lead"] = torch.ones(1)
     save_file(tensors, path)
 
 
@@ -195,7 +197,7 @@ def _load_transcript(path: Path) -> list[Message]:
     messages = []
     for name in sorted(name for name in stored if "/" in name):
         number, step, round_, sender, receiver, kind, cut = name.split("/")
-        about = [stored.get(f"{number}.{column}") for column in _ABOUT]
+        about = [*(stored.get(f"{number}.{column}") for column in _ABOUT), f"{number}.lead" in stored]
         messages.append(
             Message(
                 Party.named(sender),

@@ -28,6 +28,7 @@ class Observed:
     about: About  # of the first round, whose rows are the ones to recover
     messages: tuple[tuple[Message, ...], ...]  # everything, round by round
     labels: Tensor | None = None  # of the samples; None where a row is about several
+    batch: int = 1  # how many were defended together
 
 
 def wanted_kind(party: Party) -> Kind:
@@ -59,7 +60,8 @@ def observe(prepared: Prepared, party: Party, x: Tensor, y: Tensor, samples: Ten
         raise CellError(f"nothing of the kind '{wanted_kind(party)}' reaches the {party}")
     about = About.cat([m.about for m in kept[0] if m.about is not None])
     targets = torch.stack([_joined(messages) for messages in kept])
-    return Observed(targets, about, tuple(seen), labels_of(about, samples, y))
+    together = prepared.plan.batch if members[victim].defense.joint else 1
+    return Observed(targets, about, tuple(seen), labels_of(about, samples, y), together)
 
 
 def labels_of(about: About, samples: Tensor, y: Tensor) -> Tensor | None:

@@ -49,11 +49,13 @@ def begin_learning(prepared: Prepared) -> None:
 
     for party, member in prepared.members.items():
         for stage in member.stages:
-            stage.train()
+            # Frozen layers stay as they are in every respect, running statistics and dropout included.
+            stage.train(not (training.frozen and party.role == "client"))
         member.losses.clear()
         member.watch = watch
         if member.stages:
-            member.learner = Optimised(member.stages, training, topology.steps(plan, party) * plan.epochs)
+            head = party.role == prepared.owners[-1].role
+            member.learner = Optimised(member.stages, training, topology.steps(plan, party) * plan.epochs, head)
 
 
 def end_learning(prepared: Prepared) -> tuple[float, ...]:

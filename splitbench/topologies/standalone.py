@@ -30,7 +30,7 @@ class Standalone(OnceEach):
     def exchange(self, me: Client, batch: Batch) -> Program:
         me.begin_step()
         batch = me.defense.inputs(batch, me.noise)
-        value = me.loss(me.forward(me.stages[0], batch.x), batch.y)
+        value = me.loss(me.forward(me.stages[0], *batch.given), batch.y)
         if not me.frozen:
             value.backward()  # type: ignore[no-untyped-call]
             me.defense.gradients(me.stages[0], me.noise)

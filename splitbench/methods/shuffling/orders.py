@@ -14,9 +14,7 @@ def within_images(count: int, tokens: int, generator: Generator | None) -> Tenso
     return _shuffled(count, tokens, generator) + _first(count, tokens)
 
 
-def across_batch(
-    count: int, tokens: int, kept: int, generator: Generator | None, last_shuffle: bool = True
-) -> Tensor:
+def across_batch(count: int, tokens: int, kept: int, generator: Generator | None, last_shuffle: bool = True) -> Tensor:
     """Batch shuffling, algorithm 2: `kept` tokens of an image stay with it, the others are dealt out to all images.
 
     Without the last shuffle, those that stayed come first in each row, as algorithm 2 is printed.

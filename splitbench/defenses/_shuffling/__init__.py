@@ -1,0 +1,1 @@
+"""What defenses that shuffle tokens have in common."""
