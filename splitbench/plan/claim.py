@@ -10,6 +10,7 @@
 `mean` of all that `names` has, or `{mean: [a, b]}`. `right` is `twin` (the same on the undefended run), a number, or
 the axes in which it differs from the left. `below` and `above` compare with factor * right + offset; `within` wants a
 difference smaller than `margin`. `compare` may be a list; the claim then holds if all of it does.
+`{any: [one, another]}` holds if one of them does, question by question: they ask equally many.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from splitbench.plan.axes import check_axis, check_value, plain, resolve
 Relation = Literal["below", "above", "within"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 KEYS = ("id", "says", "section", "compare")
+ANY = "any"
 PARTS = ("left", "is", "right", "factor", "offset", "margin")
 At = dict[str, str]
 Names = Mapping[str, Sequence[str]]
@@ -59,11 +61,22 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class Either:
+    """Comparisons of which one must hold, question by question."""
+
+    several: tuple[Comparison, ...]
+
+    def pairs(self, names: Names, where: Mapping[str, str]) -> Iterator[tuple[list[At], float | str | list[At]]]:
+        for one in self.several:
+            yield from one.pairs(names, where)
+
+
+@dataclass(frozen=True)
 class Claim:
     id: str
     says: str
     section: str
-    compare: tuple[Comparison, ...]
+    compare: tuple[Comparison | Either, ...]
 
 
 def _options(spec: Any, named: Sequence[str]) -> list[tuple[str, ...]]:
@@ -96,8 +109,11 @@ def read(given: Sequence[Mapping[str, Any]]) -> tuple[Claim, ...]:
         numbers = {key: float(c[key]) for key in ("factor", "offset", "margin") if key in c}
         return Comparison(_resolved(c["left"]), c["is"], right, **numbers)  # type: ignore[arg-type]
 
+    def either(c: Mapping[str, Any]) -> Comparison | Either:
+        return Either(tuple(map(comparison, c[ANY]))) if ANY in c else comparison(c)
+
     return tuple(
-        Claim(str(c["id"]), c["says"], str(c["section"]), tuple(comparison(one) for one in _listed(c["compare"])))
+        Claim(str(c["id"]), c["says"], str(c["section"]), tuple(either(one) for one in _listed(c["compare"])))
         for c in given
     )
 
@@ -150,6 +166,8 @@ def _keys(given: Mapping[Any, Any], known: Sequence[str], needed: Sequence[str],
 def _check_one(one: Any, names: Names, where: str) -> list[Mistake]:
     if not isinstance(one, Mapping):
         return [Mistake(where, f"expected a comparison {{left: ..., is: below, right: twin}}, got {one!r}")]
+    if ANY in one:
+        return _check_any(one, names, where)
     mistakes = _keys(one, PARTS, ("left", "is", "right"), where)
     relation, right = one.get("is"), one.get("right")
     if "is" in one and relation not in RELATIONS:
@@ -179,6 +197,19 @@ def _check_one(one: Any, names: Names, where: str) -> list[Mistake]:
     elif "right" in one and not isinstance(right, str) and not _number(right):
         mistakes.append(Mistake(f"{where}.right", f"expected twin, a number or axes, got {right!r}"))
     return mistakes
+
+
+def _check_any(one: Mapping[str, Any], names: Names, where: str) -> list[Mistake]:
+    several, place = one[ANY], f"{where}.{ANY}"
+    if len(one) > 1 or not isinstance(several, list) or len(several) < 2:
+        return [Mistake(place, f"expected {{{ANY}: [two comparisons or more]}}, got {dict(one)!r}")]
+    if wrong := [m for i, c in enumerate(several) for m in _check_one(c, names, f"{place}[{i}]")]:
+        return wrong
+    if any(ANY in c for c in several):
+        return [Mistake(place, "alternatives have no alternatives of their own")]
+    read_as = read([{"id": "", "says": "", "section": "", "compare": several}])[0].compare
+    asked = [len(list(c.pairs(names, {}))) for c in read_as]
+    return [] if len(set(asked)) == 1 else [Mistake(place, f"they ask {', '.join(map(str, asked))} questions")]
 
 
 def _number(value: Any) -> bool:

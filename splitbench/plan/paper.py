@@ -3,8 +3,10 @@
     paper:
       table: 5
       caption: Efficacy of SEAL for different values of omega
-      percent: true                        # as the paper prints its values; here they are fractions
+      percent: true                        # as the paper prints its values; here they are fractions. Or: [accuracy]
+      digits: {mse: 4}                     # after the point, where 3 (of percentages 1) are not what is wanted
       where: {defense: seal}               # what all of the table is about
+      means: {defense: {none: {training.frozen: true}}}    # what a value stands for besides, where rows differ in more
       rows: [attack, dataset]              # the outer one first
       columns: [omega, metric]
       names: {omega: {1.0: "1.0"}, ...}    # what stands on each axis, in the paper's order and words
@@ -17,7 +19,10 @@
       claims: [...]                        # see claim.py
 
 A curve instead of a table has `layout: curve`, `x` (the axis of the numbers below it) and `lines` (the axis of its
-lines) instead of rows and columns, and need not say what stands on them.
+lines) instead of rows and columns, and need not say what stands on them. `layout: losses` is the loss of each training
+epoch by epoch, `layout: positions` the similarity of its position embeddings: neither has axes.
+
+Of several axes in the rows all combinations stand in the table, but for those that the values leave out.
 
 An axis is a short name or a path into the document of a row (`defense.seal.omega`, `training.epochs`), see axes.py; a
 metric may be a cost (`epsilon`). Nothing here loads torch.
@@ -37,10 +42,12 @@ from splitbench.plan.axes import check_axis, check_value, plain, resolve
 from splitbench.plan.claim import Claim
 from splitbench.plan.document import Document
 
-LAYOUTS = ("table", "curve")
+LAYOUTS = ("table", "curve", "losses", "positions")
 KEYS = ("table", "layout", "x", "lines",
-        "caption", "percent", "where", "rows", "columns", "names", "heads", "best", "undefended", "also",
-        "axes", "values", "claims")  # fmt: skip
+        "caption", "percent", "digits", "where", "means", "rows", "columns", "names", "heads", "best", "undefended",
+        "also", "axes", "values", "claims")  # fmt: skip
+
+_ABSENT = object()
 
 
 @dataclass(frozen=True)
@@ -50,8 +57,10 @@ class Paper:
     table: str = ""
     layout: str = "table"
     caption: str = ""
-    percent: bool = False
+    percent: bool | tuple[str, ...] = False  # of all values, or of these metrics
+    digits: Mapping[str, int] = field(default_factory=dict)
     where: Mapping[str, str] = field(default_factory=dict)
+    means: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
     rows: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -67,16 +76,34 @@ class Paper:
     def laid_out(self) -> bool:
         return bool(self.rows and self.columns)
 
+    def in_percent(self, metric: str) -> bool:
+        return self.percent if isinstance(self.percent, bool) else metric in self.percent
+
+    def meant(self, at: Mapping[str, str]) -> dict[str, str]:
+        """The place with all that its values stand for."""
+        further = [self.means[axis].get(value, {}) for axis, value in at.items() if axis in self.means]
+        return {axis: value for one in (*further, at) for axis, value in one.items()}
+
     def value(self, at: Mapping[str, str]) -> float | None:
         """What the paper prints there; None where it prints nothing."""
+        found = self._found(at)
+        return float(found) if isinstance(found, int | float) else None
+
+    def leaves_out(self, at: Mapping[str, str]) -> bool:
+        """Whether the paper's table has no such place; one that is printed empty is `null` in the values."""
+        return bool(self.axes) and self.values is not None and self._found(at) is _ABSENT
+
+    def _found(self, at: Mapping[str, str]) -> Any:
         if not self.axes or any(at.get(axis, value) != value for axis, value in self.where.items()):
-            return None
+            return _ABSENT
         found = self.values
         for axis in self.axes:
+            if found is None:
+                return None  # empty from here on
             if not isinstance(found, Mapping) or axis not in at:
-                return None
-            found = {plain(key): value for key, value in found.items()}.get(at[axis])
-        return float(found) if isinstance(found, int | float) else None
+                return _ABSENT
+            found = {plain(key): value for key, value in found.items()}.get(at[axis], _ABSENT)
+        return found
 
 
 def load(given: str | Path) -> Paper:
@@ -101,13 +128,14 @@ def check(block: Any, where: str = "paper") -> list[Mistake]:
     ]
     if not isinstance(block.get("caption", ""), str):
         mistakes.append(Mistake(f"{where}.caption", f"expected a text, got {block['caption']!r}"))
-    if not isinstance(block.get("percent", False), bool):
-        mistakes.append(Mistake(f"{where}.percent", f"expected true or false, got {block['percent']!r}"))
+    mistakes += _check_percent(block.get("percent", False), f"{where}.percent")
+    mistakes += _check_digits(block.get("digits", {}), f"{where}.digits")
     mistakes += _check_curve(block, where)
     for key in ("rows", "columns", "axes"):
         mistakes += _check_axes(block.get(key, []), f"{where}.{key}")
     for key in ("where", "undefended"):
         mistakes += _check_fixed(block.get(key, {}), f"{where}.{key}")
+    mistakes += _check_means(block.get("means", {}), f"{where}.means")
     mistakes += _check_names(block, where)
     mistakes += _check_best(block, where)
     mistakes += _check_also(block.get("also", []), f"{where}.also")
@@ -140,8 +168,15 @@ def read(block: Mapping[str, Any], recipe: str, title: str) -> Paper:
         str(block.get("table", "")),
         block.get("layout", "table"),
         block.get("caption", ""),
-        block.get("percent", False),
+        tuple(block["percent"]) if isinstance(block.get("percent"), list) else block.get("percent", False),
+        dict(block.get("digits", {})),
         fixed("where"),
+        {
+            resolve(axis): {
+                plain(value): {resolve(a): plain(v) for a, v in further.items()} for value, further in meant.items()
+            }
+            for axis, meant in block.get("means", {}).items()
+        },
         (resolve(block["x"]),) if curve else listed("rows"),
         (resolve(block.get("lines", "metric")),) if curve else listed("columns"),
         names,
@@ -159,8 +194,10 @@ def _check_curve(block: Mapping[str, Any], where: str) -> list[Mistake]:
     layout = block.get("layout", "table")
     if layout not in LAYOUTS:
         return [Mistake(f"{where}.layout", f"no layout named '{layout}'{nearest(str(layout), LAYOUTS)}")]
-    if layout == "table":
-        return [Mistake(f"{where}.{k}", "goes with `layout: curve`") for k in ("x", "lines") if k in block]
+    if layout != "curve":
+        axes = ("x", "lines") if layout == "table" else ("x", "lines", "rows", "columns")
+        said = "goes with `layout: curve`" if layout == "table" else f"`layout: {layout}` has no axes"
+        return [Mistake(f"{where}.{k}", said) for k in axes if k in block]
     mistakes = [Mistake(f"{where}.{k}", "a curve has x and lines instead") for k in ("rows", "columns") if k in block]
     if "x" not in block:
         mistakes.append(Mistake(where, "a curve has no `x`: the axis of the numbers below it"))
@@ -184,6 +221,35 @@ def _check_fixed(given: Any, where: str) -> list[Mistake]:
         for axis, value in given.items()
         for mistake in check_axis(axis, f"{where}.{axis}") or check_value(axis, value, f"{where}.{axis}")
     ]
+
+
+def _check_percent(given: Any, where: str) -> list[Mistake]:
+    if isinstance(given, list):
+        return [m for i, metric in enumerate(given) for m in check_value("metric", metric, f"{where}[{i}]")]
+    return (
+        []
+        if isinstance(given, bool)
+        else [Mistake(where, f"expected true or false, or a list of metrics, got {given!r}")]
+    )
+
+
+def _check_digits(given: Any, where: str) -> list[Mistake]:
+    if not isinstance(given, Mapping) or not all(type(n) is int and 0 <= n <= 9 for n in given.values()):
+        return [Mistake(where, f"expected metrics with how many digits each, got {given!r}")]
+    return [m for metric in given for m in check_value("metric", metric, f"{where}.{metric}")]
+
+
+def _check_means(given: Any, where: str) -> list[Mistake]:
+    if not isinstance(given, Mapping) or not all(isinstance(meant, Mapping) for meant in given.values()):
+        return [Mistake(where, "expected axes, each with its values and what they stand for besides")]
+    mistakes: list[Mistake] = []
+    for axis, meant in given.items():
+        mistakes += check_axis(axis, f"{where}.{axis}")
+        for value, further in meant.items():
+            place = f"{where}.{axis}.{value}"
+            mistakes += check_value(axis, value, place) if not check_axis(axis, "") else []
+            mistakes += _check_fixed(further, place)
+    return mistakes
 
 
 def _check_names(block: Mapping[str, Any], where: str) -> list[Mistake]:

@@ -13,7 +13,7 @@ from splitbench.core.errors import SplitbenchError, nearest
 from splitbench.plan import recipes
 from splitbench.plan.axes import short
 from splitbench.plan.cells import SCALES
-from splitbench.plan.claim import At, Claim, Comparison
+from splitbench.plan.claim import At, Claim, Comparison, Either
 from splitbench.plan.paper import Paper, load
 from splitbench.report.statistics.bootstrap import FEWEST, Difference, difference
 from splitbench.report.statistics.calibration import planned_bars
@@ -118,11 +118,30 @@ def judge(paper: Paper, rows: Rows, further: Sequence[Paper] = ()) -> list[Score
     """Every claim of one paper block on these rows."""
     scored = []
     for claim in paper.claims:
-        judged = tuple(j for comparison in claim.compare for j in _compared(comparison, paper, rows, further))
+        judged = tuple(j for comparison in claim.compare for j in _answered(comparison, paper, rows, further))
         found = {j.verdict for j in judged}
         verdict = next(verdict for verdict in ORDER if verdict in found)
         scored.append(Scored(paper.recipe, paper.table, claim, verdict, judged))
     return scored
+
+
+def _answered(c: Comparison | Either, paper: Paper, rows: Rows, further: Sequence[Paper]) -> list[Judged]:
+    """Of alternatives the one that is best for the claim, question by question."""
+    if isinstance(c, Comparison):
+        return _compared(c, paper, rows, further)
+    alternatives = [_compared(one, paper, rows, further) for one in c.several]
+    return [_best(several) for several in zip(*alternatives, strict=True)]
+
+
+def _best(several: Sequence[Judged]) -> Judged:
+    chosen = max(several, key=lambda j: ORDER.index(j.verdict))
+    own = [ORDER.index(j.paper) for j in several if j.paper is not None]
+    return replace(
+        chosen,
+        about=" or ".join(j.about for j in several),
+        paper=ORDER[max(own)] if own else None,
+        keys=tuple(dict.fromkeys(key for j in several for key in j.keys)),
+    )
 
 
 def _compared(c: Comparison, paper: Paper, rows: Rows, further: Sequence[Paper]) -> list[Judged]:
@@ -131,12 +150,12 @@ def _compared(c: Comparison, paper: Paper, rows: Rows, further: Sequence[Paper])
     for left, right in c.pairs(names, paper.where):
         relation, about = c.relation, _about(c, left, right, paper)
         own = _by_the_paper(c, left, right, (paper, *further))
-        measured = [rows.measure(at) for at in left]
+        measured = [rows.measure(paper.meant(at)) for at in left]
         others: list[Measured] | float
         if right == "twin":
-            others = [rows.twin(at) for at in left]
+            others = [rows.twin(paper.meant(at)) for at in left]
         elif isinstance(right, list):
-            others = [rows.measure(at) for at in right]
+            others = [rows.measure(paper.meant(at)) for at in right]
         else:
             others = float(right)
         sides = [*measured, *(others if isinstance(others, list) else [])]

@@ -54,7 +54,7 @@ def _some(places: Sequence[str]) -> str:
 def caption_of(paper: Paper, shown: Sequence[Value], scale: str, side: Side, own: Sequence[Outcome]) -> str:
     kind = "Figure" if paper.layout == "curve" else "Table"
     named_so = f"{kind} {paper.table}: {paper.caption}".rstrip(": ") if paper.table else paper.caption
-    about = ", ".join(part for part in (named_so, "all values in percentage" if paper.percent else "") if part)
+    about = ", ".join(part for part in (named_so, "all values in percentage" if paper.percent is True else "") if part)
     if side == "paper":
         return f"{about} · the paper's values"
     named = metrics_of(paper)

@@ -43,9 +43,11 @@ class Value:
     mixture: float | None = None  # where messages mix samples: the same against the mixture
     mark: Literal["", "best", "tie"] = ""
 
-    def shown(self, percent: bool, side: Side, undefended: bool = False) -> Shown:
+    def shown(self, paper_of: Paper, side: Side, undefended: bool = False) -> Shown:
+        metric = self.at["metric"]
         counted = self.ours is not None and self.ours.cost  # a cost is no share
-        scale, digits = (100, 1) if percent and not counted else (1, 3)
+        scale, usual = (100, 1) if paper_of.in_percent(metric) and not counted else (1, 3)
+        digits = paper_of.digits.get(metric, usual)
         paper = "–" if self.paper is None else figures(self.paper * scale, digits)
         if side == "paper" or self.ours is None:
             return Shown(paper)
@@ -99,7 +101,7 @@ class PaperTable:
             tuple(p.heads.get(axis, told[axis]) for axis in p.rows),
             tuple(labels(p.rows, row) for row in self.rows),
             tuple(labels(p.columns, column) for column in self.columns),
-            tuple(tuple(v.shown(p.percent, self.side, self.undefended) for v in line) for line in values),
+            tuple(tuple(v.shown(p, self.side, self.undefended) for v in line) for line in values),
             self.notes,
             tuple(record(v) for line in values for v in line),
             about={"recipe": p.recipe, "table": p.table, "scale": self.scale},
@@ -203,6 +205,8 @@ def _laid_out(
     for row, column in itertools.product(down, across):
         at = {**paper.where, **dict(zip(paper.rows, row, strict=True)), **dict(zip(paper.columns, column, strict=True))}
         values[row, column] = _value(at, paper, rows, fallen)
+    if len(paper.rows) > 1:  # of all combinations, those that the paper's table has
+        named_rows = {r for r in named_rows if not all(paper.leaves_out(values[r, c].at) for c in across)}
     down = [r for r in down if r in named_rows or any(_run(values[r, c]) for c in across)]
     across = [c for c in across if c in named_columns or any(_run(values[r, c]) for r in down)]
     values = {(r, c): values[r, c] for r in down for c in across}
@@ -230,12 +234,13 @@ def _run(value: Value) -> bool:
 def _value(at: Mapping[str, str], paper: Paper, rows: Rows | None, fallen: Mapping[str, str]) -> Value:
     if rows is None:
         return Value(at, paper.value(at))
-    ours = rows.measure(at)
+    meant = paper.meant(at)
+    ours = rows.measure(meant)
     half = None
     if ours.seeds:
         seeds = list(ours.seeds.values())
         half = half_width(np.array([s.mean for s in seeds] if len(seeds) > 1 else seeds[0].values))
-    twin = rows.twin(at).mean if ours.keys and "attack" in at else None
+    twin = rows.twin(meant).mean if ours.keys and "attack" in at else None
     keys = (f"{key} {at['metric']}" for key in ours.keys)
     ladder = "; ".join(dict.fromkeys(fallen[k] for k in keys if k in fallen))
     mixed = [
