@@ -6,7 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from splitbench.core.component import validated
-from splitbench.core.message import Message
+from splitbench.core.defense import Context
+from splitbench.core.errors import SplitbenchError
+from splitbench.core.member import Batch
+from splitbench.core.message import About, Message
 from splitbench.core.party import CLIENT, SERVER
 from splitbench.core.randomness import generator
 from splitbench.defenses.gaussian import Gaussian
@@ -78,3 +81,43 @@ def test_noise_has_the_precision_of_the_smashed_data_and_passes_the_gradient():
 def test_negative_noise_is_a_mistake():
     _, mistakes = validated(Gaussian, {"sigma": -0.1}, "defenses[0]")
     assert [(m.where, "greater than or equal to 0" in m.what) for m in mistakes] == [("defenses[0].sigma", True)]
+
+
+def batch(x, learning=True):
+    rows = torch.arange(len(x))
+    return Batch(x, rows, About.plain(0, rows), learning)
+
+
+@pytest.mark.parametrize("learning", [True, False])
+def test_noise_on_images_is_normal_and_what_leaves_is_left_alone(learning):
+    defense, x = Gaussian(sigma=2.0, at="inputs"), torch.rand(20, 3, 60, 60)
+    given = defense.inputs(batch(x, learning), generator(0))
+    noise = ((given.x - x) / 2).double()
+    # Of 216,000 draws the mean is within .011 and the deviation within .008 at five standard errors.
+    assert abs(noise.mean()) < 0.011
+    assert abs(noise.std() - 1) < 0.008
+    assert torch.equal(given.y, batch(x).y)
+    z = torch.rand(3, 4)
+    assert defense.outgoing(message(z), generator(0)).tensor is z
+    assert not defense.disguises
+    assert not defense.imagined("family", z).disguises
+
+
+def test_by_default_images_are_given_as_they_are():
+    given = batch(torch.rand(2, 3, 4, 4))
+    assert Gaussian().inputs(given, generator(0)) is given
+
+
+@pytest.mark.parametrize("x", [torch.rand(3, 39), torch.randint(30, (3, 12))])
+def test_ids_are_not_noised(x):
+    defense = Gaussian(at="inputs")
+    with pytest.raises(SplitbenchError, match=r"gaussian with at: inputs is for images.*take at: smashed"):
+        defense.inputs(batch(x), generator(0))
+    with pytest.raises(SplitbenchError, match="is for images"):
+        defense.bind(Context(sample=tuple(x.shape[1:])))
+    assert Gaussian().bind(Context(sample=tuple(x.shape[1:]))) == Gaussian()
+
+
+def test_noise_goes_to_one_of_two_places():
+    _, mistakes = validated(Gaussian, {"at": "labels"}, "")
+    assert [m.where for m in mistakes] == ["at"]

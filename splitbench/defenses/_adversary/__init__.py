@@ -1,0 +1,1 @@
+"""An attacker that a client trains for itself, to learn against."""

@@ -1,0 +1,1 @@
+"""Defenses that work on images alone."""
