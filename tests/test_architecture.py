@@ -21,9 +21,10 @@ ALLOWED = {
     "runner": {"core", "methods", "plan", "store", "runner", "data", ""},
     "report": {"core", "plan", "store", "runner", "report", ""},
     "edge": {"core", "plan", "store", "runner", "edge"},
-    "cli": {"core", "methods", "plan", "store", "runner", "report", "edge", "cli", "data", ""},
+    "privacy": {"core", "privacy"},
+    "cli": {"core", "methods", "plan", "store", "runner", "report", "edge", "privacy", "cli", "data", ""},
 }
-TORCH_FREE = ("report", "cli", "store", "plan", "edge/device.py", "edge/kinds.py", "runner/allocator.py",
+TORCH_FREE = ("report", "cli", "store", "plan", "privacy", "edge/device.py", "edge/kinds.py", "runner/allocator.py",
               "runner/verdict.py", "core/registry.py", "core/component.py", "core/errors.py",
               "core/threat.py")  # fmt: skip
 # Only asked for when a run is planned.

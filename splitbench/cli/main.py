@@ -10,6 +10,7 @@ import typer
 
 from splitbench import __version__
 from splitbench.cli import (
+    account,
     attack,
     check,
     checklist,
@@ -57,6 +58,7 @@ app.command()(run.run)
 app.command()(check.check)
 app.command()(ls.ls)
 app.command(cls=SettingsCommand)(show.show)
+app.add_typer(account.app, name="account")
 app.add_typer(data.app, name="data")
 app.command()(doctor.doctor)
 

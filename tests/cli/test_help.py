@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 COMMANDS = ["train", "attack", "evaluate", "profile", "table", "figure", "report", "claims", "diff", "checklist",
-            "export", "verify", "run", "check", "ls", "show", "data", "data fetch", "doctor"]  # fmt: skip
+            "export", "verify", "run", "check", "ls", "show", "account", "account permutations", "data", "data fetch",
+            "doctor"]  # fmt: skip
 # Asked in a fresh process: what is loaded, and the processor time from its very start, which other work on the
 # machine does not change.
 PROBE = """

@@ -1,0 +1,1 @@
+"""What is proven about a defense, and what the proof is worth."""
