@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-import torch
 from annotated_types import Ge
-from torch import Tensor, nn
+from torch import nn
 
 from splitbench.core.data import Field, Modality
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.layout import Layout, by_rank
 from splitbench.core.model import Model
+from splitbench.models._parts.fields import Fields
 
 
 @dataclass(frozen=True)
@@ -53,37 +53,3 @@ class FieldMLP(Model):
 
     def layout(self, cut: str, network: nn.Module, smashed: tuple[int, ...], sample: tuple[int, ...]) -> Layout:
         return Layout("fields", smashed) if len(smashed) == 2 else by_rank(smashed)
-
-
-class Fields(nn.Module):
-    """Rows (N, F) to embeddings (N, F, D)."""
-
-    def __init__(self, fields: Sequence[Field], width: int) -> None:
-        super().__init__()
-        self.described = tuple(fields)
-        # A number times a vector plus another vector is a linear layer of one input.
-        self.embeddings = nn.ModuleList(
-            nn.Embedding(field.categories, width) if field.categories else nn.Linear(1, width) for field in fields
-        )
-        for field, embedding in zip(fields, self.embeddings, strict=True):
-            if field.categories:
-                # As large as the embedding of a number of the same field would be.
-                nn.init.normal_(embedding.weight, std=0.5)  # type: ignore[arg-type]
-
-    def forward(self, x: Tensor) -> Tensor:
-        if x.shape[1] != len(self.described):
-            raise SplitbenchError(f"rows of {x.shape[1]} columns for a network of {len(self.described)} fields")
-        columns = [
-            embedding(self._ids(x[:, i], field)) if field.categories else embedding(x[:, i : i + 1])
-            for i, (field, embedding) in enumerate(zip(self.described, self.embeddings, strict=True))
-        ]
-        return torch.stack(columns, 1)
-
-    def _ids(self, column: Tensor, field: Field) -> Tensor:
-        ids = column.long()
-        if not ids.is_meta and ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < field.categories:
-            raise SplitbenchError(
-                f"field '{field.name}' holds the category {int(ids.min())} or {int(ids.max())}; "
-                f"the network knows 0 to {field.categories - 1}"
-            )
-        return ids

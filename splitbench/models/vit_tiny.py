@@ -29,8 +29,6 @@ class ViTTiny(Model):
 
     tokens: ClassVar[str] = "norm_pre"
 
-    tokens: ClassVar[str] = "norm_pre"
-
     patch: Annotated[int, Ge(1)] = 4  # side of a patch in pixels; must divide the image's
     depth: Annotated[int, Ge(1)] = 12  # transformer blocks; 6 in CutMixSL
     width: Annotated[int, Ge(1)] = 192  # of a token; a multiple of heads

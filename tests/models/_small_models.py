@@ -24,6 +24,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "roberta_base": {"vocabulary": TOKENS, "length": 8},
     "minilm": {"weights": "none"},
     "field_mlp": {"width": 3, "hidden": 5},
+    "difm": {"width": 3, "heads": 2, "head_width": 2, "hidden": [6, 5]},
+    "t2t_vit": {"depth": 2, "patch": 8, "width": 12, "token_width": 4},
     "roberta_small": {"vocabulary": TOKENS, "length": 8, "layers": 2, "width": 16},
 }
 

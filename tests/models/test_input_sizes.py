@@ -14,7 +14,7 @@ IMAGE = [n for n in names("models") if load("models", n).modality == "image"]
 TABULAR = [n for n in names("models") if load("models", n).modality == "tabular"]
 TEXT = [n for n in names("models") if load("models", n).modality == "text"]
 # At 224 pixels, patches of 4 are 3,136 tokens.
-COARSE = {"vit_tiny": {"patch": 14}, "pit_tiny": {"patch": 16, "stride": 8}}
+COARSE = {"vit_tiny": {"patch": 14}, "pit_tiny": {"patch": 16, "stride": 8}, "t2t_vit": {"patch": 16}}
 
 
 def test_there_are_models_of_every_kind() -> None:

@@ -32,6 +32,7 @@ SMALL = {
     "vgg16": ({"width": 0.1, "hidden": 16, "grid": 1}, "pool1"),
     "vit_tiny": ({"patch": 7, "depth": 1, "width": 12}, "embed"),
     "pit_tiny": ({"patch": 7, "stride": 7}, "embed"),
+    "t2t_vit": ({"patch": 4, "depth": 1, "width": 12}, "embed"),
     "lenet5": ({}, "conv1"),
 }
 
@@ -95,6 +96,7 @@ OTHERS = {
     "roberta_base": ({"vocabulary": 300, "length": 16}, torch.int64),
     "minilm": ({"weights": "none"}, torch.int64),
     "field_mlp": ({}, torch.float32),
+    "difm": ({}, torch.float32),
 }
 
 
