@@ -47,7 +47,13 @@ def _from_timm(name: str) -> type[Model] | None:
 
     if not timm.is_model(name):
         return None
-    members = {"architecture": name, "__doc__": f"timm's {name}, untrained unless given weights."}
+    # Plain vision transformers call what follows the class token and the positions so.
+    plain = timm.models.is_model_in_modules(name, {"vision_transformer", "deit"})
+    members = {
+        "architecture": name,
+        "tokens": "norm_pre" if plain else "",
+        "__doc__": f"timm's {name}, untrained unless given weights.",
+    }
     return type("TimmNetwork", (TimmNetwork,), members)
 
 
