@@ -9,8 +9,8 @@ import torch
 from annotated_types import Gt
 from torch import Tensor
 
-from splitbench.core.errors import SplitbenchError
 from splitbench.core.metric import Metric, Truth
+from splitbench.metrics._fields import checked, unsuitable
 
 
 @dataclass(frozen=True)
@@ -26,26 +26,11 @@ class FieldAccuracy(Metric):
     within: Annotated[float, Gt(0)] = 0.25  # standard deviations by which a recovered number may be off
 
     def applies(self, truth: Truth) -> str | None:
-        return super().applies(truth) or _unsuitable(truth)
+        return super().applies(truth) or unsuitable(truth)
 
     def __call__(self, recovered: Tensor, truth: Truth) -> Tensor:
-        if why := _unsuitable(truth):
-            raise SplitbenchError(why)
-        if recovered.shape != truth.values.shape:
-            raise SplitbenchError(
-                f"the recovered rows have shape {tuple(recovered.shape)}, the true ones {tuple(truth.values.shape)}"
-            )
-        guess, true = recovered.detach().double(), truth.values.detach().double()
+        guess, true = checked(recovered, truth)
         categories = torch.tensor([field.categories > 0 for field in truth.fields], device=true.device)
         right = torch.where(categories, guess.round() == true, (guess - true).abs() <= self.within)
         unknown = guess.isnan().any(1) | true.isnan().any(1)
         return right.double().mean(1).masked_fill(unknown, torch.nan)
-
-
-def _unsuitable(truth: Truth) -> str | None:
-    values, fields = truth.values, len(truth.fields)
-    if values.ndim != 2 or not values.is_floating_point():
-        return f"tables are floats (N, F), the true values are {values.dtype} of shape {tuple(values.shape)}"
-    if values.shape[1] != fields:
-        return f"the rows have {values.shape[1]} columns and {fields} fields are described"
-    return None

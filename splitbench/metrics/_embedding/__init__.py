@@ -1,0 +1,1 @@
+"""Deep features of images, from networks given as files."""
