@@ -19,8 +19,9 @@
       claims: [...]                        # see claim.py
 
 A curve instead of a table has `layout: curve`, `x` (the axis of the numbers below it) and `lines` (the axis of its
-lines) instead of rows and columns, and need not say what stands on them. `layout: losses` is the loss of each training
-epoch by epoch, `layout: positions` the similarity of its position embeddings: neither has axes.
+lines) instead of rows and columns, and need not say what stands on them. `layout: gallery` is reconstructions, one line
+of images for each place on its `rows`; `layout: losses` the loss of trainings epoch by epoch, a line likewise; `layout:
+positions` the similarity of position embeddings.
 
 Of several axes in the rows all combinations stand in the table, but for those that the values leave out.
 
@@ -42,7 +43,7 @@ from splitbench.plan.axes import check_axis, check_value, plain, resolve
 from splitbench.plan.claim import Claim
 from splitbench.plan.document import Document
 
-LAYOUTS = ("table", "curve", "losses", "positions")
+LAYOUTS = ("table", "curve", "gallery", "losses", "positions")
 KEYS = ("table", "layout", "x", "lines",
         "caption", "percent", "digits", "where", "means", "rows", "columns", "names", "heads", "best", "undefended",
         "also", "axes", "values", "claims")  # fmt: skip
@@ -195,8 +196,8 @@ def _check_curve(block: Mapping[str, Any], where: str) -> list[Mistake]:
     if layout not in LAYOUTS:
         return [Mistake(f"{where}.layout", f"no layout named '{layout}'{nearest(str(layout), LAYOUTS)}")]
     if layout != "curve":
-        axes = ("x", "lines") if layout == "table" else ("x", "lines", "rows", "columns")
-        said = "goes with `layout: curve`" if layout == "table" else f"`layout: {layout}` has no axes"
+        axes = ("x", "lines") if layout == "table" else ("x", "lines", "columns")
+        said = "goes with `layout: curve`" if layout == "table" else f"`layout: {layout}` has only rows"
         return [Mistake(f"{where}.{k}", said) for k in axes if k in block]
     mistakes = [Mistake(f"{where}.{k}", "a curve has x and lines instead") for k in ("rows", "columns") if k in block]
     if "x" not in block:
@@ -289,7 +290,7 @@ def _check_also(given: Any, where: str) -> list[Mistake]:
 
 
 def _check_layout(block: Mapping[str, Any], where: str) -> list[Mistake]:
-    curve = block.get("layout") == "curve"
+    curve, drawn = block.get("layout") == "curve", block.get("layout", "table") not in ("table", "curve")
     rows = [block["x"]] if curve else block.get("rows", [])
     columns = [block.get("lines", "metric")] if curve else block.get("columns", [])
     if not rows and not columns:
@@ -298,7 +299,7 @@ def _check_layout(block: Mapping[str, Any], where: str) -> list[Mistake]:
     mistakes = [
         Mistake(f"{where}.{k}", "a layout has both rows and columns")
         for k in ("rows", "columns")
-        if k not in block and not curve
+        if k not in block and not curve and not drawn
     ]
     for axis in (*rows, *columns):
         if resolve(axis) not in names and (not curve or axis == "metric"):
@@ -310,7 +311,7 @@ def _check_layout(block: Mapping[str, Any], where: str) -> list[Mistake]:
         Mistake(f"{where}.columns", f"'{axis}' is in the rows too") for axis in columns if resolve(axis) in across
     ]
     laid = {*across, *map(resolve, columns)}
-    if "metric" not in laid | fixed:
+    if "metric" not in laid | fixed and not drawn:
         mistakes.append(Mistake(where, "the metric is neither an axis nor in `where`"))
     along = block.get("best", {}).get("along")
     if along and resolve(along) not in laid:
