@@ -28,7 +28,7 @@ WORKS = ("training", "inference")
 BATCHES = ("8", "32", "128")  # that a budget chooses from, if nothing else is said
 
 
-@with_options({"Run": Options, "Training": Training}, only=("clients", "batch", "epochs", "optimizer"))
+@with_options({"Run": Options, "Training": Training}, only=("clients", "batch", "epochs", "optimizer", "frozen"))
 def profile(
     context: typer.Context,
     device: Annotated[str, typer.Option(help="A device, `local`, or a .yaml of yours; `list` shows them.")] = "rpi4",

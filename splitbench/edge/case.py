@@ -83,6 +83,7 @@ class Case:
             "clients": self.clients,
             "samples": self.samples,
             "optimizer": self.training.optimizer,
+            "frozen": self.training.frozen,
             "work": self.work,
         }
 
@@ -123,15 +124,15 @@ class Scene:
 
 def sketch(case: Case) -> Scene:
     """As `stage`, without numbers, and made once for cases that differ in their batches alone."""
-    document = plain(case)
-    return _sketch(json.dumps({key: document[key] for key in sorted(document) if key not in ("training", "samples")}))
+    document = {**plain(case), "training": {"frozen": case.training.frozen}}
+    return _sketch(json.dumps({key: document[key] for key in sorted(document) if key != "samples"}))
 
 
 @functools.lru_cache(maxsize=2)
 def _sketch(document: str) -> Scene:
     known = json.loads(document)
     # One sample each: a client without any would have no share in what is learned.
-    return stage(from_plain({**known, "training": {}, "samples": known["clients"]}))
+    return stage(from_plain({**known, "samples": known["clients"]}))
 
 
 def stage(case: Case, device: str = "meta") -> Scene:
@@ -158,6 +159,10 @@ def stage(case: Case, device: str = "meta") -> Scene:
     context = Context(layout, case.classes, case.clients, tokens=architecture.tokens, sample=tuple(case.shape))
     plan = Plan(tuple(case.sizes), case.batch, case.training.epochs)
     model = defense.bind(context).prepare(split)
+    for part, owner in zip(model.stages, model.owners, strict=True):
+        part.to(device)  # also what a defense has put in
+        if case.training.frozen and owner.role == "client" and len(model.stages) > 1:
+            part.requires_grad_(False)
     members, plan = assemble(model, plan, defense, context, 0, task_loss(case.task))
     models = networks(model.owners, members)
     return Scene(

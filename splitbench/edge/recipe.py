@@ -76,7 +76,7 @@ class ProfileRecipe:
 
 def _arguments(given: Any) -> dict[str, Any]:
     asked = dict(given)
-    training = {key: asked.pop(key) for key in ("batch", "epochs", "optimizer") if key in asked}
+    training = {key: asked.pop(key) for key in ("batch", "epochs", "optimizer", "frozen") if key in asked}
     return {**asked, "shape": str(asked.get("shape", "")), "training": training}
 
 

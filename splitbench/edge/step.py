@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Generator, Tensor, nn
 
-from splitbench.core.defense import Defense
+from splitbench.core.defense import Composed, Defense
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.member import Batch, Member
 from splitbench.core.message import Message
@@ -125,6 +125,7 @@ def owned(scene: Scene) -> list[tuple[Who, nn.Module]]:
 
 def _infer(model: SplitModel, defense: Defense, batch: Batch, wire: Wire) -> None:
     given = defense.inputs(replace(batch, learning=False), None).given
+    x = given[0]
     for cut, part in enumerate(model.stages):
         x = part(*given) if cut == 0 else part(x)
         if cut + 1 < len(model.stages):
@@ -142,6 +143,20 @@ def _enter_what_is_there(case: Case, scene: Scene, batches: Mapping[Party, Batch
             trace.ledger.reserve(learned * OPTIMIZERS[case.training.optimizer][0], Owner(party), "optimizer")
     first = batches[client(0)]
     trace.ledger.see([first.x, first.y], Owner("client"), "inputs")
+    for learner in _learners(scene.members[client(0)].defense):
+        # Networks that a defense trains for itself, with what their optimizers remember.
+        trace.ledger.see(learner.holds(), Owner("client", "penalty"), "weights")
+
+
+class Holding(Protocol):
+    """A defense that keeps tensors of its own between steps."""
+
+    def holds(self) -> Iterable[Tensor]: ...
+
+
+def _learners(defense: Defense) -> list[Holding]:
+    parts = defense.parts if isinstance(defense, Composed) else (defense,)
+    return [cast(Holding, part) for part in parts if hasattr(part, "holds")]
 
 
 def _update(case: Case, part: nn.Module, party: Who, trace: Trace) -> None:
