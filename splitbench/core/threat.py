@@ -26,6 +26,7 @@ class ThreatModel:
     architecture: bool = False  # the client's layers are known, not their weights (default: yes)
     weights: bool = False  # the client's layers are known with their weights, though not its secrets (default: no)
     auxiliary: Count = 0  # public samples like the private ones, with their labels (default: all set aside)
+    private: bool = False  # its auxiliary samples are those trained on: a worst case, not a threat (default: no)
     queries: Count = 0  # inputs it may put through the client, defense included (default: one per auxiliary sample)
     transcript: bool = False  # it kept what passed during training (default: if the run was recorded)
     tampers: bool = False  # it may send something else than the protocol says (default: no)

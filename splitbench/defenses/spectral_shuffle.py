@@ -106,7 +106,7 @@ class Spectrum(nn.Module):
 class Folded(nn.Module):
     """Tokens of 3 p^2 values laid out as an image, whose spectrum is cropped into patches."""
 
-    def __init__(self, shape: tuple[int, int, int], rows: int, columns: int, prefix: int) -> None:
+    def __init__(self, shape: tuple[int, ...], rows: int, columns: int, prefix: int) -> None:
         super().__init__()
         self.shape, self.rows, self.columns, self.prefix = shape, rows, columns, prefix
 

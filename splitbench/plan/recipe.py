@@ -79,6 +79,7 @@ class Recipe:
             mistakes += wrong
         document.refuse(mistakes)
         metrics = tuple(_must("metrics", spec) for spec in merged["metrics"])
+        document.refuse([mistake for part in metrics for mistake in _unusable(part)])
         return cls(name, merged["title"], scale, _unique(cells), metrics, merged["table"], merged["paper"])
 
     def plan(self) -> dict[str, Any]:
@@ -119,6 +120,15 @@ def _must(kind: Kind, spec: Any) -> Part:
     if part is None:
         raise SplitbenchError(mistakes)
     return part
+
+
+def _unusable(metric: Part) -> list[Mistake]:
+    """What is wrong with the files that a metric reads, found before anything is trained."""
+    try:
+        components.build(metric).check()
+    except SplitbenchError as error:
+        return [Mistake(f"metrics.{metric.name}", mistake.what) for mistake in error.mistakes]
+    return []
 
 
 def _cells(merged: Mapping[str, Any], scale: str, inside: str) -> tuple[list[Cell], list[Mistake]]:
@@ -174,9 +184,11 @@ def grant(asked: Mapping[str, Any], run: RunSpec) -> ThreatModel:
     party = asked.get("party", "server")
     threat = dataclasses.replace(usual_threat(run, topology.shares_labels, party), **asked)
     mistakes = _check_party(threat, run)
-    if threat.auxiliary > run.samples.auxiliary:
-        held = run.samples.auxiliary
-        mistakes.append(Mistake("threat.auxiliary", f"grants {threat.auxiliary} samples, samples.auxiliary has {held}"))
+    whose = "private" if threat.private else "auxiliary"
+    held = getattr(run.samples, whose)
+    if threat.auxiliary > held:
+        what = f"grants {threat.auxiliary} samples, samples.{whose} has {held or 'no fixed number'}"
+        mistakes.append(Mistake("threat.auxiliary", what))
     if threat.transcript and not run.record:
         mistakes.append(
             Mistake(

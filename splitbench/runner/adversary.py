@@ -209,7 +209,7 @@ def view_of(
     party = Party.named(threat.party)
     victim = prepared.members[party if party.role == "client" else client(0)]
     own = prepared.members[party].stages
-    public = prepared.auxiliary
+    public = prepared.data.train.take(prepared.clients[victim.party.index]) if threat.private else prepared.auxiliary
 
     def answer(x: torch.Tensor) -> torch.Tensor:
         source = (asked or trained).prepared

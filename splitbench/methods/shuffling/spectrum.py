@@ -24,4 +24,5 @@ def from_spectral_patches(tokens: Tensor, shape: Sequence[int], rows: int, colum
     channels, height, width = shape
     real, imaginary = unpatched(tokens, (2 * channels, height, width), rows, columns).chunk(2, 1)
     spectrum = torch.fft.ifftshift(torch.complex(real.contiguous(), imaginary.contiguous()), dim=(-2, -1))
-    return torch.fft.ifft2(spectrum, norm="ortho").real
+    image: Tensor = torch.fft.ifft2(spectrum, norm="ortho").real
+    return image
