@@ -117,7 +117,7 @@ def test_what_is_dealt_out_is_dealt_uniformly_over_the_batch():
     assert stats.chisquare(where.flatten().numpy()).pvalue > 1e-3
 
 
-# -- patches and spectra ------------------------------------------------------------------------------------------------
+# -- patches and spectra --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (2, 4), (4, 4), (16, 16)])
