@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
@@ -39,7 +40,7 @@ def assignment(recovered: Tensor, true: Tensor) -> Tensor:
     costs = squares - 2 * recovered @ true.mT + _TIE * torch.eye(true.shape[1], dtype=true.dtype, device=true.device)
     unknown = costs.isnan().flatten(1).any(1)
     found = [linear_sum_assignment(cost)[1] for cost in costs.masked_fill(unknown[:, None, None], 0.0).cpu().numpy()]
-    places = torch.tensor(found, dtype=torch.int64, device=true.device).view(recovered.shape[:2])
+    places = torch.from_numpy(np.array(found, dtype=np.int64).reshape(recovered.shape[:2])).to(true.device)
     return torch.where(unknown[:, None], torch.arange(true.shape[1], device=true.device), places)
 
 

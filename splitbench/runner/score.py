@@ -26,12 +26,13 @@ Scorer = tuple[Part, Metric]
 
 
 def every_metric(further: Iterable[Part] = ()) -> list[Scorer]:
-    """All metrics there are, with their default settings, and those a recipe adds. They are cheap: use them all."""
+    """All metrics but those on request, with their default settings, and those a recipe adds. They are cheap."""
     found = {}
     for name in registry.names("metrics"):
         part, _ = components.resolve("metrics", name, name)
         assert part is not None
-        found[part.name] = part
+        if not registry.declared("metrics", name, "on_request"):
+            found[part.name] = part
     found |= {part.name: part for part in further}
     return [(part, components.build(part)) for part in found.values()]
 
@@ -149,7 +150,8 @@ def leakage(
             scores.append(_of_members(part, metric, shown, truth, members, about.shares, name))
             if goal == "inputs" and truth.values.is_floating_point():
                 mixed = Truth(_mixed(truth.values, members, about), {}, truth.modality, truth.fields)
-                scores.append(_plain(part, metric, shown, mixed, name, "mixture"))
+                if metric.applies(mixed) is None:  # nobody is the person in a mixture
+                    scores.append(_plain(part, metric, shown, mixed, name, "mixture"))
     return scores
 
 

@@ -13,10 +13,12 @@ from torch import Tensor
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.metric import Metric, Truth
 from splitbench.metrics.mse import MSE
+from splitbench.metrics.mse_signed import MSESigned
 from splitbench.metrics.psnr import PSNR
+from splitbench.metrics.psnr_signed import PSNRSigned
 from splitbench.metrics.ssim import SSIM
 
-EVERY = [MSE(), PSNR(), SSIM()]
+EVERY = [MSE(), MSESigned(), PSNR(), PSNRSigned(), SSIM()]
 
 
 def score(metric: Metric, recovered: Tensor, truth: Tensor) -> Tensor:
@@ -84,6 +86,13 @@ def test_mse_is_the_mean_square_of_every_pixel_and_channel():
     truth, recovered = torch.zeros(2, 3, 4, 4), torch.zeros(2, 3, 4, 4)
     recovered[1, 0, 0, 0] = 1
     assert score(MSE(), recovered, truth).tolist() == pytest.approx([0, 1 / 48])
+
+
+def test_the_signed_forms_are_computed_on_images_from_minus_one_to_one():
+    truth, recovered = images(0, 4, 3, 8, 8).double(), images(1, 4, 3, 8, 8).double()
+    error = ((2 * recovered - 1) - (2 * truth - 1)).square().flatten(1).mean(1)
+    assert torch.allclose(score(MSESigned(), recovered, truth), error, atol=1e-12)
+    assert torch.allclose(score(PSNRSigned(), recovered, truth), -10 * error.log10(), atol=1e-9)
 
 
 @settings(deadline=None, max_examples=25)

@@ -13,6 +13,7 @@ from splitbench.core.data import Field
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.metric import Metric, Truth
 from splitbench.metrics.field_accuracy import FieldAccuracy
+from splitbench.metrics.field_mse import FieldMSE
 from splitbench.metrics.ssim import SSIM
 from splitbench.metrics.token_accuracy import TokenAccuracy
 
@@ -72,6 +73,16 @@ def test_a_number_is_recovered_to_a_quarter_standard_deviation_and_a_category_ex
     assert FieldAccuracy(within=1.0)(torch.tensor([[1.9, 4, -2, 2]]), truth).item() == 1
 
 
+def test_the_error_of_a_row_is_that_of_its_numbers_and_of_no_category():
+    truth = table(torch.tensor([[1.0, 4.0, -2.0, 2.0], [0.0, 1.0, 0.0, 1.0]]))
+    guess = torch.tensor([[1.5, 8.0, -3.0, 0.0], [0.0, 1.0, 0.0, 1.0]])
+    assert FieldMSE()(guess, truth).tolist() == [(0.25 + 1) / 2, 0]
+    guess[0, 1] = torch.nan
+    assert FieldMSE()(guess, truth).tolist() == [0.625, 0], "a category that is unknown changes nothing"
+    guess[1, 2] = torch.nan
+    assert FieldMSE()(guess, truth).isnan().tolist() == [False, True]
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_samples_are_best_against_themselves_and_permuting_them_permutes_scores(seed):
     tokens, other = (torch.randint(9, (7, 5), generator=generator(s)) for s in (seed, seed + 1))
@@ -103,6 +114,8 @@ def test_a_nan_scores_nan_in_its_own_sample_alone():
         (TokenAccuracy(), torch.zeros(2, 2), Truth.of(torch.zeros(2, 2), "text"), "texts are whole numbers"),
         (FieldAccuracy(), torch.zeros(2, 3), table(torch.zeros(2, 4)), r"\(2, 3\), the true ones \(2, 4\)"),
         (FieldAccuracy(), torch.zeros(2, 4), table(torch.zeros(2, 4), ()), "4 columns and 0 fields"),
+        (FieldMSE(), torch.zeros(2, 3), table(torch.zeros(2, 4)), r"\(2, 3\), the true ones \(2, 4\)"),
+        (FieldMSE(), torch.zeros(2, 1), table(torch.zeros(2, 1), (Field("town", 9),)), "all fields are categories"),
         (FieldAccuracy(), torch.zeros(2, 4), table(torch.zeros(2, 4, dtype=torch.long)), "tables are floats"),
     ],
 )
@@ -112,15 +125,18 @@ def test_what_cannot_be_compared_is_refused_with_a_reason(metric, recovered, tru
 
 
 # What an attack on any data set could be scored against: the truth, and the metrics that say something about it.
-IMAGES = {"mse", "psnr", "ssim"}
+PATCHES = {"patch_mse", "patch_ssim", "position_accuracy"}
+IMAGES = {"mse", "mse_signed", "psnr", "psnr_signed", "ssim"}
 LABELS = {"accuracy", "mcc"}
 MEMBERS = {"auc", "tpr_at_fpr"}
 TRUTHS = {
-    "images": (Truth.of(torch.rand(4, 3, 32, 32)), IMAGES),
+    "images": (Truth.of(torch.rand(4, 3, 32, 32)), IMAGES | PATCHES),
     "small images": (Truth.of(torch.rand(4, 1, 10, 28)), IMAGES - {"ssim"}),
-    "no images": (Truth.of(torch.rand(0, 1, 28, 28)), IMAGES),
+    "no images": (Truth.of(torch.rand(0, 1, 32, 32)), IMAGES | PATCHES),
+    "images of no whole patches": (Truth.of(torch.rand(4, 1, 28, 28)), IMAGES),
     "texts": (texts([1, 2, 3], [4, 5, 6]), {"token_accuracy"}),
-    "tables": (table(rows(0, 4)), {"field_accuracy"}),
+    "tables": (table(rows(0, 4)), {"field_accuracy", "field_mse"}),
+    "tables of categories": (table(torch.zeros(4, 1), (Field("town", 9),)), {"field_accuracy"}),
     "an undescribed table": (table(rows(0, 4), ()), set()),
     "something else": (Truth(torch.rand(4, 2), modality="sound"), set()),
 }
