@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -27,21 +27,26 @@ class DIFM(Model):
     https://doi.org/10.24963/ijcai.2020/434
     A field has an embedding and a weight. Its factor is the sum of a bit-wise one, of a perceptron on all embeddings,
     and a vector-wise one, of attention between embeddings; it multiplies both. Patch shuffling cuts before the
-    prediction layer (its figure 8), at `edge`, and shuffles what the vector-wise part sees: after `bitwise`, a field is
-    a token that holds its embedding, its weight and its bit-wise factor. The prediction does not depend on the order
-    of what it gets.
+    prediction layer (its figure 8), at `edge`, and shuffles fields at the vector-wise part. Before that part, a field
+    is a token that holds its embedding, its weight and its bit-wise factor, and shuffling gives it the vector-wise
+    factor of another place; after it, shuffling costs nothing, since the prediction does not depend on the order.
+    The paper does not say which; its accuracy falls by 0.03 points (table III).
     Departs from the paper: numbers have embeddings too, so that all fields are alike; with more than two classes, the
     sums of the factorization machine go through a linear layer. Sizes are the defaults of DeepCTR, the library.
     """
 
     modality: ClassVar[Modality] = "tabular"
-    tokens: ClassVar[str] = "bitwise"
 
     width: Annotated[int, Ge(1)] = 4  # of a field's embedding
     heads: Annotated[int, Ge(1)] = 8  # of the attention between fields
     head_width: Annotated[int, Ge(1)] = 8  # of what a head makes of a field
     hidden: tuple[Annotated[int, Ge(1)], ...] = (256, 128)  # widths of the layers of the bit-wise perceptron
     dropout: Annotated[float, Ge(0), Lt(1)] = 0.0  # after each of those layers
+    shuffled: Literal["before", "after"] = "before"  # the vector-wise part; by a defense that shuffles fields
+
+    @property
+    def tokens(self) -> str:  # type: ignore[override]
+        return "bitwise" if self.shuffled == "before" else "vectorwise"
 
     @property
     def cuts(self) -> Mapping[str, str]:

@@ -128,6 +128,12 @@ def test_shuffled_fields_keep_what_they_are_and_get_another_places_vectorwise_fa
     assert (back(z[:, order]) - back(z)).abs().max() > 1e-2
 
 
+def test_fields_shuffled_after_the_vectorwise_part_predict_what_they_did() -> None:
+    chosen, network, x = model("difm", shuffled="after"), shaken(), batch_for(model("difm"))
+    front, back = chosen.split(network, (chosen.tokens,)).stages
+    torch.testing.assert_close(back(front(x)[:, [2, 0, 3, 1]]), network(x))
+
+
 def test_it_has_the_parameters_that_its_fields_need() -> None:
     network = build_network(load("models", "difm")(), (4,), 2, FIELDS)
     embeddings = (5 + 3) * 5 + 2 * (5 + 5)
