@@ -18,7 +18,7 @@ NAMES = [name for name in recipes.names() if recipes.counts_only(recipes.find(na
 
 
 def test_seals_table_4_is_one() -> None:
-    assert NAMES == ["seal/table4"]
+    assert "seal/table4" in NAMES
     with pytest.raises(SplitbenchError, match="nothing to run; `splitbench table seal/table4`"):
         check("seal/table4")
 
