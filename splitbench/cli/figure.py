@@ -25,7 +25,8 @@ def figure(
 ) -> None:
     """Draw what attacks recovered below the originals, or curves along a setting.
 
-    A panel for each data set, defense and rung of knowledge. A recipe whose paper has a curve, and --x, draw curves.
+    A panel for each data set, defense and rung of knowledge. A recipe whose paper has a curve, and --x, draw curves;
+    one whose paper has a gallery, losses or position embeddings draws these.
     """
     mistakes = check_picture(output, "--output")
     if mistakes:
@@ -33,13 +34,13 @@ def figure(
     if (lines or metric or where) and not x:
         raise SplitbenchError("--lines, --metric and --where go with --x, the x axis of the curves")
 
-    from splitbench.report.tables.paper_table import layout_of
+    from splitbench.report.tables.paper_table import block_of
     from splitbench.store.store import Store
 
-    layout = layout_of(recipe, store, scale)
+    paper = block_of(recipe, store, scale)
     plan = Store(store).plan(recipe, scale)
     title = f"{plan['title'] if plan else recipe} (scale {scale})"
-    if x or (layout is not None and layout.layout == "curve"):
+    if x or paper.layout == "curve":
         from splitbench.cli.table import tables
         from splitbench.report.curve_figure import draw_curves
         from splitbench.report.tables.curve import Curve
@@ -49,6 +50,25 @@ def figure(
         draw_curves(output, curves, title)
         panels = [curve.caption for curve in curves]
         problems = list(dict.fromkeys(note for curve in curves for note in curve.notes))
+    elif paper.layout == "losses":
+        from splitbench.report.loss_figure import draw_losses, losses
+
+        histories, problems = losses(paper, store=store, scale=scale)
+        draw_losses(output, histories, title)
+        panels = [history.dataset for history in histories]
+    elif paper.layout == "positions":
+        from splitbench.report.position_figure import draw_positions, positions, told
+
+        maps, problems = positions(paper, store=store, scale=scale)
+        draw_positions(output, maps, title)
+        panels = [f"{one.title}: {told(one)}" for one in maps]
+    elif paper.layout == "gallery":
+        from splitbench.report.figure import draw
+        from splitbench.report.gallery_figure import gallery
+
+        shown, problems = gallery(paper, store=store, scale=scale, images=images)
+        draw(output, shown, title)
+        panels = [panel.title for panel in shown]
     else:
         from splitbench.report.figure import draw
         from splitbench.report.figure import figure as make

@@ -52,6 +52,7 @@ COSTS: dict[str, str] = {
     "loss": "loss at the end of the training",
     "chance": "accuracy of always answering the commonest label",
     "iterations": "iterations of the attack",
+    "position_similarity": "mean |cosine| of position embeddings",
 }
 
 
@@ -90,7 +91,9 @@ def resolve(axis: Any) -> str:
             found = _path(axis)
             return found if isinstance(found, str) else _refuse(axis, found)
         ends = [path for path in _paths() if path.rpartition(".")[2] == axis]
-        if axis in BLOCKS["threat"]:  # what is granted to the adversary is asked for more often than what there is
+        if axis == "private":  # how many samples there are is asked for more often than what threat.private says
+            ends = ["samples.private"]
+        elif axis in BLOCKS["threat"]:  # what is granted to the adversary is asked for more often than what there is
             ends = [path for path in ends if path.partition(".")[0] not in ("samples", "run")]
         if len(ends) == 1:
             return _path_of(ends[0])

@@ -15,6 +15,7 @@ from splitbench.plan.axes import short
 from splitbench.plan.cells import SCALES
 from splitbench.plan.claim import At, Claim, Comparison, Either
 from splitbench.plan.paper import Paper, load
+from splitbench.report import positions
 from splitbench.report.statistics.bootstrap import FEWEST, Difference, difference
 from splitbench.report.statistics.calibration import planned_bars
 from splitbench.report.statistics.measured import Measured, Rows, planned_seeds
@@ -90,11 +91,21 @@ def claims(
         further = [read.setdefault(name, read.get(name) or load(name)) for name in paper.also]
         plans = [plan for p in (paper, *further) if (plan := place.plan(p.recipe, scale))]
         wanted = {key for plan in plans for key in plan["cells"]}
-        rows = Rows(
-            [o for o in outcomes if o.key in wanted], outcomes, planned_seeds(*plans), bars=planned_bars(*plans)
-        )
+        mine = [o for o in outcomes if o.key in wanted]
+        mine = positions.counted(place, mine) if _asks(paper, positions.METRIC) else mine
+        rows = Rows(mine, [*outcomes, *mine], planned_seeds(*plans), bars=planned_bars(*plans))
         scored += [replace(s, scale=scale) for s in judge(paper, rows, further)]
     return scored, notes
+
+
+def _asks(paper: Paper, metric: str) -> bool:
+    """Whether a claim is about this metric."""
+    return any(
+        metric in (given if isinstance(given := one.left["metric"], list) else [given])
+        for claim in paper.claims
+        for c in claim.compare
+        for one in (c.several if isinstance(c, Either) else (c,))
+    )
 
 
 def _papers(what: str | None) -> list[Paper]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import math
-
+from splitbench.report.histories import losses_of
 from splitbench.report.page import plot_axis
 from splitbench.report.page.gather import Gathered
 from splitbench.report.page.plot import Line, Mark, Plot, Section, section
 from splitbench.report.page.verdicts import Standing
-from splitbench.store.outcome import Outcome
 
 LINES = 10  # of one plot
 
@@ -23,22 +20,10 @@ def plots(rows: Gathered, standings: list[Standing], most: int) -> Section:
             continue
         seen.add((standing.setting.key, standing.defense))
         for run in sorted((o for o in standing.runs if o.status == "done"), key=lambda o: o.seed)[:1]:
-            losses = _losses(rows, run)
+            losses = losses_of(rows.store, run, rows.problems)
             if len(losses) > 1:
                 found.setdefault(standing.setting.key, []).append((standing, losses))
     return section([_plot(f"history-{key}", curves) for key, curves in found.items()], most)
-
-
-def _losses(rows: Gathered, run: Outcome) -> list[float]:
-    path = rows.store.run_folder(run.run) / "history.json"
-    if not path.parent.is_dir():
-        return []
-    try:
-        losses = [float(v) for v in json.loads(path.read_text(encoding="utf-8"))["loss"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        rows.problems.append(f"trained/{run.run}/history.json cannot be read ({type(error).__name__}): no curve of it")
-        return []
-    return losses if all(map(math.isfinite, losses)) else []
 
 
 def _plot(key: str, curves: list[tuple[Standing, list[float]]]) -> Plot:

@@ -17,6 +17,11 @@ from splitbench.store.outcome import Outcome, Score
 ADVERSARY = ("attack", "knowledge", "goal", "party")
 
 
+def is_about_the_adversary(axis: str) -> bool:
+    """Whether only an attack stands there."""
+    return axis in ADVERSARY or axis.partition(".")[0] in ("attack", "threat", "effort")
+
+
 @dataclass(frozen=True)
 class Seed:
     """What one seed gave. `values` are empty where only the mean is known."""
@@ -161,7 +166,7 @@ class Rows:
         if wanted.get("defense") == "none":  # which has no settings
             wanted = {a: v for a, v in wanted.items() if a != "protected" and (part_of(a) or ("",))[0] != "defense"}
         axes = tuple(sorted(wanted))
-        attacked = any(a in ADVERSARY or a.partition(".")[0] in ("attack", "threat", "effort") for a in axes)
+        attacked = any(map(is_about_the_adversary, axes))
         if axes not in self._indexes:
             index: dict[tuple[str, ...], list[Outcome]] = {}
             for o in self.outcomes:

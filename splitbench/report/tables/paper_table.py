@@ -109,15 +109,20 @@ class PaperTable:
 
 
 def layout_of(recipe: str, store: Path | str | None = None, scale: str = "desk") -> Paper | None:
-    """How the paper lays the table out: as the recipe says, or as the store remembers where the recipe is not here."""
+    """How the paper lays the table out; None where its block does not say."""
+    paper = block_of(recipe, store, scale)
+    return paper if paper.laid_out else None
+
+
+def block_of(recipe: str, store: Path | str | None = None, scale: str = "desk") -> Paper:
+    """As the recipe says, or as the store remembers where the recipe is not here."""
     try:
-        paper = load(recipe)
+        return load(recipe)
     except SplitbenchError:
         if recipe in recipes.names() or Path(recipe).is_file():
             raise
         plan = Store(store).plan(recipe, scale)
-        paper = of_plan(plan, recipe) if plan else Paper()
-    return paper if paper.laid_out else None
+        return of_plan(plan, recipe) if plan else Paper()
 
 
 def paper_table(
