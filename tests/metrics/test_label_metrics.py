@@ -15,6 +15,7 @@ from splitbench.core.errors import SplitbenchError
 from splitbench.core.metric import Metric, Truth
 from splitbench.metrics.accuracy import Accuracy
 from splitbench.metrics.mcc import MCC
+from splitbench.metrics.mcc_pooled import MCCPooled
 
 
 def score(metric: Metric, recovered: Tensor, truth: Tensor) -> Tensor:
@@ -68,6 +69,21 @@ def test_mcc_of_attributes_is_the_mean_over_those_that_vary():
     logits[:, 3] = -1.0
     expected = np.mean([slow_mcc((logits[:, a] > 0).long().tolist(), truth[:, a].tolist()) for a in (0, 1, 3)])
     assert score(MCC(), logits, truth).item() == pytest.approx(expected, abs=1e-9)
+
+
+def test_attributes_may_be_counted_in_one_table_as_if_they_were_one():
+    truth, logits = labels(0, 2, 50, 40), labels(1, 2, 50, 40) - 0.5
+    truth[:, :30] *= labels(2, 2, 50, 30)  # most are rare
+    guess = (logits > 0).long()
+    expected = slow_mcc(guess.flatten().tolist(), truth.flatten().tolist())
+    assert score(MCCPooled(), logits, truth).item() == pytest.approx(expected, abs=1e-9)
+    commonest = (truth.double().mean(0) > 0.5).long().expand_as(truth)
+    assert score(MCC(), commonest, truth).item() == 0
+    assert score(MCCPooled(), commonest, truth).item() > 0.05, "knows which attributes are common"
+    assert score(MCCPooled(), truth, truth).item() == pytest.approx(1)
+    logits[3, 3] = torch.nan
+    assert score(MCCPooled(), logits, truth).isnan()
+    assert "nothing to pool" in (MCCPooled().applies(Truth.of(truth[:, 0])) or "")
 
 
 def test_mcc_of_guesses_that_are_always_the_same_is_zero_and_of_a_constant_truth_undefined():
