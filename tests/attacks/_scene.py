@@ -25,7 +25,7 @@ SIDE = 16
 WORDS, LENGTH = 40, 6
 FIELDS = (Field("age"), Field("city", 5), Field("height"), Field("colour", 7))
 PUBLIC = 256
-EVERYTHING = ThreatModel(labels=True, architecture=True, auxiliary=PUBLIC, queries=PUBLIC)
+EVERYTHING = ThreatModel(labels=True, architecture=True, weights=True, auxiliary=PUBLIC, queries=PUBLIC)
 
 Sends = Callable[[Tensor], Tensor]
 
@@ -169,6 +169,7 @@ def scene(
                 layout=_layout(modality, tuple(sent.shape[2:])),
                 labels=y if threat.labels else None,
                 template=make if threat.architecture else None,
+                client=(lambda: copy.deepcopy(client)) if threat.weights else None,
                 auxiliary=Auxiliary(x[: threat.auxiliary], labels[: threat.auxiliary]) if threat.auxiliary else None,
                 candidates=Auxiliary(truth, y),
                 query=query if threat.queries else None,

@@ -12,7 +12,7 @@ from torch import Tensor
 from splitbench.core.layout import Layout, by_rank
 from splitbench.core.view import View
 
-_PLACES = 256  # tokens at most that maps become: attention costs the square of them
+_PLACES = 128  # tokens at most that maps become: attention costs the square of them
 
 
 @dataclass(frozen=True)
