@@ -1,0 +1,1 @@
+"""Tokens back to patches, and patches back to where they were."""
