@@ -210,8 +210,11 @@ def _laid_out(
     for row, column in itertools.product(down, across):
         at = {**paper.where, **dict(zip(paper.rows, row, strict=True)), **dict(zip(paper.columns, column, strict=True))}
         values[row, column] = _value(at, paper, rows, fallen)
-    if len(paper.rows) > 1:  # of all combinations, those that the paper's table has
-        named_rows = {r for r in named_rows if not all(paper.leaves_out(values[r, c].at) for c in across)}
+    if (
+        len(paper.rows) > 1
+    ):  # of all combinations, those that the paper's table has; nobody's table has only what is run
+        printed = paper.values is not None or rows is None
+        named_rows = {r for r in named_rows if printed and not all(paper.leaves_out(values[r, c].at) for c in across)}
     down = [r for r in down if r in named_rows or any(_run(values[r, c]) for c in across)]
     across = [c for c in across if c in named_columns or any(_run(values[r, c]) for r in down)]
     values = {(r, c): values[r, c] for r in down for c in across}
