@@ -29,9 +29,10 @@ class MAEDecoder(Attack):
     Yao et al., "Privacy-Preserving Split Learning via Patch Shuffling over Transformers", ICDM 2022, equation 3 and
     section V-B.1: the decoder of He et al., "Masked Autoencoders Are Scalable Vision Learners", 2022
     (https://arxiv.org/abs/2111.06377), with a position embedding at its head and Tanh at its end.
-    Departs from the paper: trained on public images, from random weights, small and with a larger rate; the smashed
-    data are standardised, and of the steps that are best on pairs kept aside is taken. The paper's attacker, pretrained
-    on ImageNet, has width 512, 8 blocks, 16 heads, ratio 4, lr 1.5e-5 and 50 epochs, on the private training set.
+    Departs from the paper: trained on public images, from random weights, small and at a larger rate; the smashed data
+    are standardised, and the network is taken as it was when it did best on pairs kept aside. The paper's attacker,
+    pretrained on ImageNet, has width 512, 8 blocks, 16 heads, ratio 4 and lr 1.5e-5; it learns for 50 epochs from the
+    private training set.
     """
 
     needs: ClassVar[ThreatModel] = ThreatModel(auxiliary=1, queries=1)

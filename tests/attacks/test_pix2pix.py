@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from torch import nn
@@ -61,7 +63,7 @@ def test_the_papers_u_net_has_54_million_weights_at_256_pixels() -> None:
     biases = 0
     for part in (*maker.down, *maker.up):
         layers = list(part.children())
-        for layer, following in zip(layers, layers[1:], strict=False):
+        for layer, following in itertools.pairwise(layers):
             if isinstance(following, nn.BatchNorm2d):
                 biases += layer.get_parameter("bias").numel()
     assert count - biases == pytest.approx(54.41e6, rel=1e-3)

@@ -54,5 +54,5 @@ class Places:
         return F.pixel_unshuffle(padded, self.pool).flatten(2).transpose(1, 2)
 
     def tiles(self, image: Sequence[int]) -> tuple[int, int]:
-        """The grid on which the image is written: that of the tokens, or one of a hundred places at most."""
+        """The grid on which the image is written: that of the tokens, or eight by eight."""
         return self.grid or (min(8, image[1]), min(8, image[2]))
