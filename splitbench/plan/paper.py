@@ -82,8 +82,11 @@ class Paper:
 
     def meant(self, at: Mapping[str, str]) -> dict[str, str]:
         """The place with all that its values stand for."""
+        return {**self._stands_for(at), **at}
+
+    def _stands_for(self, at: Mapping[str, str]) -> dict[str, str]:
         further = [self.means[axis].get(value, {}) for axis, value in at.items() if axis in self.means]
-        return {axis: value for one in (*further, at) for axis, value in one.items()}
+        return {axis: value for one in further for axis, value in one.items()}
 
     def value(self, at: Mapping[str, str]) -> float | None:
         """What the paper prints there; None where it prints nothing."""
@@ -95,7 +98,8 @@ class Paper:
         return bool(self.axes) and self.values is not None and self._found(at) is _ABSENT
 
     def _found(self, at: Mapping[str, str]) -> Any:
-        if not self.axes or any(at.get(axis, value) != value for axis, value in self.where.items()):
+        # What a value stands for is what the paper printed it of: with other settings it printed nothing.
+        if not self.axes or any(at.get(axis, v) != v for axis, v in {**self.where, **self._stands_for(at)}.items()):
             return _ABSENT
         found = self.values
         for axis in self.axes:

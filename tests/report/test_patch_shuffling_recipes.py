@@ -86,7 +86,7 @@ def _theirs(table: Mapping[str, Any]) -> dict[tuple[str, ...], float]:
 
 
 def _ours(values: Mapping[Any, Any], before: tuple[str, ...] = ()) -> dict[tuple[str, ...], float]:
-    found = {}
+    found: dict[tuple[str, ...], float] = {}
     for key, value in values.items():
         place = (*before, str(key))
         found |= _ours(value, place) if isinstance(value, Mapping) else {place: float(value)}
@@ -215,7 +215,8 @@ def _stands(cell: Any, at: Mapping[str, str]) -> bool:
         wanted = {a: v for a, v in wanted.items() if not a.startswith("defense.")}
     if (cell.attack is not None) != any(map(is_about_the_adversary, wanted)):
         return False
-    return all((value_on(_Row(cell), axis) or "") == value for axis, value in wanted.items())
+    row: Any = _Row(cell)
+    return all((value_on(row, axis) or "") == value for axis, value in wanted.items())
 
 
 class _Row:
