@@ -12,7 +12,7 @@ import torch
 from annotated_types import Ge, Gt, Le
 from torch import Generator, Tensor
 
-from splitbench.attacks._jigsaw.board import Board, placed
+from splitbench.attacks._jigsaw.board import Board, placed, unfolded
 from splitbench.attacks._jigsaw.examples import examples
 from splitbench.attacks._jigsaw.learning import Course, trained
 from splitbench.attacks._jigsaw.recovering import Blind, Patches, lacking, recovered
@@ -34,10 +34,10 @@ class BatchJigsaw(Attack):
 
     Beyond Yao et al., "Privacy-Preserving Split Learning via Patch Shuffling over Transformers", ICDM 2022
     (https://doi.org/10.1109/ICDM54844.2022.00074), algorithm 2, from one round. A network looks at each row and says
-    of each patch which row and place it is likely to belong to and which others are its neighbours; graduated assignment
-    (Gold and Rangarajan, TPAMI 1996) puts all patches of the batch into slots. Merging by borders (Gallagher, CVPR
-    2012) does so without training: pieces grow in the whole batch, and are their rows' by majority. Each image
-    takes the better answer, by the network's likelihood and the borders.
+    of each patch which row and place it is likely to belong to and which others are its neighbours; graduated
+    assignment (Gold and Rangarajan, TPAMI 1996) puts all patches of the batch into slots. Merging by borders
+    (Gallagher, CVPR 2012) does so without training: pieces grow in the whole batch, and are their rows' by majority.
+    Each image takes the better answer, by the network's likelihood and the borders.
     """
 
     needs: ClassVar[ThreatModel] = ThreatModel(auxiliary=1)  # and queries, or weights: see `lacks`
@@ -86,8 +86,8 @@ class BatchJigsaw(Attack):
 
     def _dealt(self, patches: Tensor, rows: int, board: Board, generator: Generator) -> tuple[Tensor, Tensor]:
         """Images as the client would mix them: patches (G, B, L, P), and the slot (G, B * L) that each came from."""
-        patches = patches[: len(patches) // rows * rows].unflatten(0, (-1, rows)).flatten(1, 2)
+        patches = unfolded(patches[: len(patches) // rows * rows], 0, (-1, rows)).flatten(1, 2)
         kept = math.floor(self.kept * board.places)
         orders = [across_batch(rows, board.places, kept, generator).flatten() for _ in range(len(patches))]
         slots = torch.stack(orders).to(patches.device)
-        return placed(patches, slots).unflatten(1, (rows, -1)), slots
+        return unfolded(placed(patches, slots), 1, (rows, -1)), slots

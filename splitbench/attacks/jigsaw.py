@@ -69,7 +69,8 @@ class Jigsaw(Attack):
 
         def loss(images: Tensor) -> Tensor:
             patches = examples(images, board, found.loss, generator)
-            return mistakes(*network(patches), places.expand(len(images), -1), board)
+            place, neighbours = network(patches)
+            return mistakes(place, neighbours, places.expand(len(images), -1), board)
 
         trained(network, x, Course(self.steps, self.batch, self.lr), loss, generator, "jigsaw")
         return network

@@ -12,13 +12,14 @@ from torch import Generator, Tensor, nn
 
 from splitbench.core.attack import ActiveAttack
 from splitbench.core.data import Field
-from splitbench.core.layout import Layout, by_rank
+from splitbench.core.layout import Layout, by_rank, on_grid
 from splitbench.core.message import Message
 from splitbench.core.metric import Truth
 from splitbench.core.party import CLIENT, SERVER
 from splitbench.core.randomness import generator, seeded
 from splitbench.core.threat import ThreatModel
 from splitbench.core.view import Auxiliary, Query, View
+from tests.attacks._tokens import pictures
 
 CLASSES = 4
 SIDE = 16
@@ -46,6 +47,24 @@ class Silence(nn.Module):
 
 def convolution() -> nn.Module:
     return nn.Sequential(nn.Conv2d(1, 8, 5, stride=2, padding=2), nn.ReLU())
+
+
+class Tiles(nn.Module):
+    """A client that sends a token for each of 4 x 4 patches, or, if it is silent, nothing."""
+
+    loud = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Conv2d(3, 64, SIDE // 4, stride=SIDE // 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.embed(x).flatten(2).transpose(1, 2)
+        return found if self.loud else torch.zeros_like(found)
+
+
+class SilentTiles(Tiles):
+    loud = False
 
 
 class Embeddings(nn.Module):
@@ -91,6 +110,11 @@ def images(count: int, seed: int) -> tuple[Tensor, Tensor]:
     shade = 0.5 + 0.5 * torch.rand(count, 1, 1, generator=draws)
     ground = 0.2 * torch.rand(count, SIDE, SIDE, generator=draws)
     return (ground + block * shade).clamp(0, 1).unsqueeze(1), y
+
+
+def smooth(count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Few waves across the image: what is next to a patch can be told from its borders, unlike on a noisy ground."""
+    return pictures(count, seed), torch.arange(count) % CLASSES
 
 
 def texts(count: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -144,7 +168,7 @@ def scene(
 ) -> Iterator[Scene]:
     """A view of a client, and the truth that it does not hold. `disguise` is done to all that the client sends."""
     threat = threat or EVERYTHING
-    samples = SAMPLES[modality]
+    samples = smooth if make in (Tiles, SilentTiles) else SAMPLES[modality]
     truth, y = samples(targets, 1)
     x, labels = samples(PUBLIC, 2)
     members = torch.arange(targets) % 2
@@ -183,6 +207,8 @@ def scene(
 
 
 def _layout(modality: str, smashed: tuple[int, ...]) -> Layout:
+    if modality == "image":
+        return on_grid(smashed, (4, 4))
     return Layout("fields", smashed) if modality == "tabular" and len(smashed) == 2 else by_rank(smashed)
 
 

@@ -44,6 +44,7 @@ def elsewhere(made: Scene, template: Any) -> Iterator[View]:
             stages=[moved(copy.deepcopy(stage)) for stage in view.stages],
             labels=moved(view.labels) if view.labels is not None else None,
             template=lambda: moved(template()),
+            client=lambda: moved(copy.deepcopy(made.client)),
             auxiliary=Auxiliary(moved(view.auxiliary.x), moved(view.auxiliary.y)),
             candidates=Auxiliary(moved(view.candidates.x), moved(view.candidates.y)),
             query=query if view.threat.queries else None,

@@ -6,8 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from splitbench.attacks._jigsaw.board import Board
+from splitbench.attacks._jigsaw.board import Board, unfolded
 from splitbench.attacks._jigsaw.borders import gaps
+from splitbench.core.errors import SplitbenchError
 
 _HEADS = 4
 FEATURES = 32  # of a side of a patch, by which it is compared with the opposite side of another
@@ -23,8 +24,8 @@ class Block(nn.Module):
         self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
 
     def forward(self, h: Tensor) -> Tensor:
-        parts = self.query(self.before(h)).unflatten(-1, (3, _HEADS, -1)).permute(2, 0, 3, 1, 4)
-        looked = F.scaled_dot_product_attention(*parts.unbind(0)).transpose(1, 2).flatten(2)
+        q, k, v = unfolded(self.query(self.before(h)), -1, (3, _HEADS, -1)).permute(2, 0, 3, 1, 4)
+        looked = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
         h = h + self.out(looked)
         changed: Tensor = h + self.mlp(self.between(h))
         return changed
@@ -35,6 +36,8 @@ class Arranger(nn.Module):
 
     def __init__(self, board: Board, width: int, blocks: int) -> None:
         super().__init__()
+        if width % _HEADS:
+            raise SplitbenchError(f"the width of the network, {width}, is not a multiple of its {_HEADS} heads")
         self.board = board
         size = board.patch[0] * board.patch[1] * board.patch[2]
         # A patch as it is, and without its mean: shade is what clothes and light change.
@@ -56,7 +59,8 @@ class Arranger(nn.Module):
     def forward(self, patches: Tensor) -> tuple[Tensor, Tensor]:
         """Logits of places (N, L, L), and of neighbours (N, 2, L, L): to the right, and below."""
         h = self.embedded(patches)
-        return self.place(h), self.neighbours(h, patches)
+        place: Tensor = self.place(h)
+        return place, self.neighbours(h, patches)
 
     def neighbours(self, h: Tensor, patches: Tensor) -> Tensor:
         """(N, 2, L, L), with no patch its own neighbour."""
@@ -64,7 +68,8 @@ class Arranger(nn.Module):
         alike = torch.stack((right @ left.transpose(1, 2), down @ up.transpose(1, 2)), 1) / FEATURES**0.5
         logits = alike + _compared(gaps(patches, self.board), self.border)
         own = torch.eye(patches.shape[1], dtype=torch.bool, device=patches.device)
-        return logits.masked_fill(own, -30.0)
+        masked: Tensor = logits.masked_fill(own, -30.0)
+        return masked
 
 
 def _compared(gap: Tensor, weight: Tensor) -> Tensor:
@@ -90,18 +95,18 @@ def mistakes(place: Tensor, neighbours: Tensor, where: Tensor, board: Board) -> 
     """
     at = where.argsort(1)  # the patch at each place
     right, down = neighbours.unbind(1)
-    grid = at.unflatten(1, (board.rows, board.columns))
+    grid = unfolded(at, 1, (board.rows, board.columns))
     sides = [
         (right, grid[:, :, :-1].flatten(1), grid[:, :, 1:].flatten(1)),
         (down, grid[:, :-1].flatten(1), grid[:, 1:].flatten(1)),
     ]
     loss = F.cross_entropy(place.flatten(0, 1), where.flatten())
     for logits, first, second in sides:
-        loss = loss + found(logits, first, second) / 2 + found(logits.transpose(1, 2), second, first) / 2
+        loss = loss + missed(logits, first, second) / 2 + missed(logits.transpose(1, 2), second, first) / 2
     return loss
 
 
-def found(logits: Tensor, of: Tensor, true: Tensor) -> Tensor:
+def missed(logits: Tensor, of: Tensor, true: Tensor) -> Tensor:
     """Cross-entropy of the `true` neighbours (N, K) of those patches (N, K)."""
     rows = logits.gather(1, of[..., None].expand(-1, -1, logits.shape[-1]))
     return F.cross_entropy(rows.flatten(0, 1), true.flatten())

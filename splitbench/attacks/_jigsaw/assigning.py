@@ -14,6 +14,8 @@ import torch.nn.functional as F
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
+from splitbench.attacks._jigsaw.board import unfolded
+
 Side = Callable[[Tensor], Tensor]
 
 _ROUNDS = 40
@@ -51,30 +53,27 @@ def _sides(pairs: Tensor) -> list[Side]:
     right, down = pairs.unbind(1)
     if len(pairs) > 1 or pairs.shape[-1] <= _DENSE:
         return [side.__matmul__ for side in (right, right.transpose(1, 2), down, down.transpose(1, 2))]
-    made: list[Side] = []
-    for side in (right[0], down[0]):
-        # Less whatever is least: as good as the same constant for all, which the sweeps take out.
-        likely = (side - side.min()).topk(_LIKELY, 1)
-        rows = torch.arange(len(side), device=side.device)[:, None].expand_as(likely.indices)
-        places = torch.stack((rows.flatten(), likely.indices.flatten()))
-        few = torch.sparse_coo_tensor(places, likely.values.flatten(), side.shape).coalesce()
-        made += [functools.partial(_sparse, few), functools.partial(_sparse, few.t().coalesce())]
-    return made
+    # Less whatever is least: as good as the same constant for all, which the sweeps take out.
+    both = [side[0] - side.min() for side in (right, down)]
+    likely = [matrix.topk(_LIKELY, 1) for side in both for matrix in (side, side.T)]
+    return [functools.partial(_few, found.indices, found.values) for found in likely]
 
 
-def _sparse(side: Tensor, soft: Tensor) -> Tensor:
-    return torch.sparse.mm(side, soft[0])[None]
+def _few(others: Tensor, values: Tensor, soft: Tensor) -> Tensor:
+    """The product with a matrix of which each row has these values, at these columns, and nothing else."""
+    return F.embedding_bag(others, soft[0], per_sample_weights=values, mode="sum")[None]
 
 
 def _messages(soft: Tensor, sides: list[Side], rows: int, columns: int) -> Tensor:
     """(N, T, T): how each token likes the neighbours that it would have in each slot, as things stand."""
     right, left, down, up = sides
     boards = (-1, rows, columns)
-    total = F.pad(right(soft).unflatten(2, boards)[..., 1:], (0, 1))
-    total += F.pad(left(soft).unflatten(2, boards)[..., :-1], (1, 0))
-    total += F.pad(down(soft).unflatten(2, boards)[..., 1:, :], (0, 0, 0, 1))
-    total += F.pad(up(soft).unflatten(2, boards)[..., :-1, :], (0, 0, 1, 0))
-    return total.flatten(2)
+    total = F.pad(unfolded(right(soft), 2, boards)[..., 1:], (0, 1))
+    total += F.pad(unfolded(left(soft), 2, boards)[..., :-1], (1, 0))
+    total += F.pad(unfolded(down(soft), 2, boards)[..., 1:, :], (0, 0, 0, 1))
+    total += F.pad(unfolded(up(soft), 2, boards)[..., :-1, :], (0, 0, 1, 0))
+    found: Tensor = total.flatten(2)
+    return found
 
 
 def _doubly(score: Tensor) -> Tensor:
@@ -97,8 +96,8 @@ def liked(unary: Tensor, pairs: Tensor, grid: tuple[int, int], order: Tensor) ->
     """(N, boards): how much an assignment (N, T) is liked, by a token and by a pair of neighbours on average."""
     samples = torch.arange(len(order), device=order.device)[:, None]
     slots = torch.arange(order.shape[1], device=order.device)
-    boards = order.unflatten(1, (-1, *grid))
-    where = unary[samples, order, slots].unflatten(1, (boards.shape[1], -1)).mean(-1)
+    boards = unfolded(order, 1, (-1, *grid))
+    where = unfolded(unary[samples, order, slots], 1, (boards.shape[1], -1)).mean(-1)
     for side, first, second in ((0, boards[..., :-1], boards[..., 1:]), (1, boards[..., :-1, :], boards[..., 1:, :])):
         if first.numel():
             at = samples[:, :, None, None]

@@ -63,7 +63,7 @@ class Board:
 
     def tiles(self, patches: Tensor) -> Tensor:
         """Patches (..., P) with their pixels in place, (..., C, p, q)."""
-        return patches.unflatten(-1, self.patch)
+        return unfolded(patches, -1, self.patch)
 
 
 def placed(patches: Tensor, order: Tensor) -> Tensor:
@@ -71,5 +71,7 @@ def placed(patches: Tensor, order: Tensor) -> Tensor:
     return patches.gather(1, order[..., None].expand(-1, -1, patches.shape[-1]))
 
 
-def chunks(count: int, at_a_time: int) -> Sequence[slice]:
-    return [slice(start, start + at_a_time) for start in range(0, count, at_a_time)]
+def unfolded(x: Tensor, axis: int, sizes: Sequence[int]) -> Tensor:
+    """One axis as several; torch's own is not typed."""
+    found: Tensor = x.unflatten(axis, tuple(sizes))  # type: ignore[no-untyped-call]
+    return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from splitbench.attacks._jigsaw.board import Board
+from splitbench.attacks._jigsaw.board import Board, unfolded
 
 _CELLS = 20_000_000  # of a matrix of gaps at a time
 
@@ -59,7 +59,7 @@ def distances(a: Tensor, b: Tensor) -> Tensor:
 
 def energy(patches: Tensor, board: Board) -> Tensor:
     """(N,): the mean gap over all borders inside the image, of patches (N, L, P) as they are arranged."""
-    grid = patches.unflatten(1, (board.rows, board.columns))
+    grid = unfolded(patches, 1, (board.rows, board.columns))
     sides = Sides.of(grid, board)
     across = (sides.right[:, :, :-1] - sides.left[:, :, 1:]).square().mean(-1).flatten(1)
     below = (sides.down[:, :-1] - sides.up[:, 1:]).square().mean(-1).flatten(1)

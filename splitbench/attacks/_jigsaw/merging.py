@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from splitbench.attacks._jigsaw.board import Board
+from splitbench.attacks._jigsaw.board import Board, unfolded
 from splitbench.attacks._jigsaw.borders import Candidates, candidates, gaps
 from splitbench.attacks._jigsaw.filling import filled
 
@@ -67,7 +67,7 @@ def pooled(patches: Tensor, board: Board) -> Tensor:
     home = np.full(len(grown), -1)
     home[chosen] = row
     settled = torch.from_numpy(_settled(home[piece], came, rows, places))
-    sets = flat[settled.to(flat.device)].unflatten(0, (rows, places))
+    sets = unfolded(flat[settled.to(flat.device)], 0, (rows, places))
     return settled.to(flat.device).view(rows, places).gather(1, merged(sets, board)).flatten()
 
 
@@ -88,7 +88,7 @@ def pieces(likely: Candidates, count: int, frame: tuple[int, int]) -> list[tuple
     of = [Piece([token], {0}, (0, 0, 0, 0)) for token in range(count)]
     at = [0] * count
     left = count
-    pairs = zip(likely.first.tolist(), likely.second.tolist(), likely.down.tolist(), strict=True)
+    pairs = zip(*(part.cpu().tolist() for part in (likely.first, likely.second, likely.down)), strict=True)
     for i, j, down in pairs:
         one, other = of[i], of[j]
         if one is other:

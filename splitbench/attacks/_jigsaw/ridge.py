@@ -1,7 +1,7 @@
 """From a token to its patch, in closed form.
 
-A patch embedding is linear and a transformer block adds to it, so that a linear map undoes most of both. It needs pairs of
-tokens and patches; where the queries come back shuffled, the pairs are found on the way.
+A patch embedding is linear and a transformer block adds to it, so that a linear map undoes most of both. It needs
+pairs of tokens and patches; where the queries come back shuffled, the pairs are found on the way.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from splitbench.attacks._jigsaw.board import unfolded
 
 _PENALTY = 1e-6  # relative to the mean variance of a feature
 _START = 1e-2  # the same for the means of images, of which there are few
@@ -43,12 +45,11 @@ class Ridge:
 
 def _sums(z: Tensor, x: Tensor, centre: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
     """Tokens by tokens (D, D) and tokens by patches (D, P), summed in double: they nearly cancel."""
-    left, right = 0.0, 0.0
+    left, right = centre.new_zeros(len(centre), len(centre)), centre.new_zeros(len(centre), len(mean))
     for a, b in zip(torch.split(z, _ROWS), torch.split(x, _ROWS), strict=True):
-        a = a.double() - centre
-        left, right = left + a.T @ a, right + a.T @ (b.double() - mean)
-    assert isinstance(left, Tensor)
-    assert isinstance(right, Tensor)
+        centred = a.double() - centre
+        left += centred.T @ centred
+        right += centred.T @ (b.double() - mean)
     return left, right
 
 
@@ -58,11 +59,12 @@ def blind(z: Tensor, x: Tensor, together: int = 1, rounds: int = 3) -> tuple[Rid
     With it, the tokens (K, D) and patches (K, P) that it takes for pairs. Tokens were mixed among `together` images.
     The mean of a row does not depend on the order, and is that of its image or, if mixed, of its image and its
     batch in some share. So the map from mean patch to mean token, the noise of sampling on its far side, is where it
-    begins. Then tokens and patches of a batch that are nearest to each other are pairs, and the map back is made of these.
+    begins. Then tokens and patches of a batch that are nearest to each other are pairs, and the map back is made of
+    these.
     """
     whole = max(1, len(z) // together) * together
     groups = (-1, min(together, len(z)))
-    z, x = z[:whole].unflatten(0, groups), x[:whole].unflatten(0, groups)  # (G, B, L, D) and (G, B, L, P)
+    z, x = unfolded(z[:whole], 0, groups), unfolded(x[:whole], 0, groups)  # (G, B, L, D) and (G, B, L, P)
     forth = _of_means(z.mean(2), x.mean(2))
     z, x = z.flatten(1, 2), x.flatten(1, 2)
     tokens, patches = _nearest_both_ways(z, forth(x), z, x)

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from splitbench.attacks._jigsaw.arranging import FEATURES, Arranger, found
-from splitbench.attacks._jigsaw.board import Board
+from splitbench.attacks._jigsaw.arranging import FEATURES, Arranger, missed
+from splitbench.attacks._jigsaw.board import Board, unfolded
 
 
 class Slots(Arranger):
@@ -25,7 +25,7 @@ class Slots(Arranger):
 
     def forward(self, patches: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
         """Logits of places (G, T, L), of rows (G, T, B) and of neighbours (G, 2, T, T), T being B * L."""
-        h = self.embedded(patches.flatten(0, 1)).unflatten(0, patches.shape[:2]).flatten(1, 2)
+        h = unfolded(self.embedded(patches.flatten(0, 1)), 0, patches.shape[:2]).flatten(1, 2)
         return self.place(h), self._rows(h, patches.shape[1]), self.neighbours(h, patches.flatten(1, 2))
 
     def _rows(self, h: Tensor, rows: int) -> Tensor:
@@ -34,9 +34,10 @@ class Slots(Arranger):
         own = self.own(h)[..., 0]
         alike = asks @ answers.transpose(1, 2) / FEATURES**0.5 + F.logsigmoid(own)[:, None]
         itself = torch.eye(h.shape[1], dtype=torch.bool, device=h.device)
-        likely = alike.masked_fill(itself, -30.0).unflatten(2, (rows, -1)).logsumexp(-1)
+        likely = unfolded(alike.masked_fill(itself, -30.0), 2, (rows, -1)).logsumexp(-1)
         here = torch.eye(rows, device=h.device).repeat_interleave(h.shape[1] // rows, 0)
-        return likely + here * (own + self.stay)[..., None]
+        found: Tensor = likely + here * (own + self.stay)[..., None]
+        return found
 
 
 def slot_likings(place: Tensor, row: Tensor, neighbours: Tensor) -> tuple[Tensor, Tensor]:
@@ -53,12 +54,12 @@ def slot_mistakes(logits: tuple[Tensor, Tensor, Tensor], slot: Tensor, board: Bo
     """
     place, row, neighbours = logits
     rows = row.shape[-1]
-    at = slot.argsort(1).unflatten(1, (rows, board.rows, board.columns))  # the patch in each slot
+    at = unfolded(slot.argsort(1), 1, (rows, board.rows, board.columns))  # the patch in each slot
     right, down = neighbours.unbind(1)
     loss = F.cross_entropy(place.flatten(0, 1), (slot % board.places).flatten())
     loss = loss + F.cross_entropy(row.flatten(0, 1), (slot // board.places).flatten())
     sides = [(right, at[..., :-1], at[..., 1:]), (down, at[..., :-1, :], at[..., 1:, :])]
     for side, first, second in sides:
         one, other = first.flatten(1), second.flatten(1)
-        loss = loss + found(side, one, other) / 2 + found(side.transpose(1, 2), other, one) / 2
+        loss = loss + missed(side, one, other) / 2 + missed(side.transpose(1, 2), other, one) / 2
     return loss

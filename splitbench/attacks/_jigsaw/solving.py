@@ -9,7 +9,7 @@ from torch import Tensor
 
 from splitbench.attacks._jigsaw.arranging import Arranger, likings
 from splitbench.attacks._jigsaw.assigning import assigned, liked
-from splitbench.attacks._jigsaw.board import Board, placed
+from splitbench.attacks._jigsaw.board import Board, placed, unfolded
 from splitbench.attacks._jigsaw.borders import energy
 from splitbench.attacks._jigsaw.merging import merged, pooled
 from splitbench.attacks._jigsaw.slots import Slots, slot_likings
@@ -79,4 +79,4 @@ def unmixed(patches: Tensor, board: Board, network: Slots | None, solver: Solver
 
 def _in_slots(patches: Tensor, order: Tensor) -> Tensor:
     """(1, B, L, P)."""
-    return placed(patches.flatten(0, 1)[None], order).unflatten(1, patches.shape[:2])
+    return unfolded(placed(patches.flatten(0, 1)[None], order), 1, patches.shape[:2])
