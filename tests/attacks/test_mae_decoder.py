@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,10 +19,11 @@ from splitbench.core.errors import SplitbenchError
 from splitbench.core.layout import Layout, by_rank
 from splitbench.core.metric import Truth
 from splitbench.core.randomness import generator
-from splitbench.core.view import Query, View
+from splitbench.core.view import Auxiliary, Query, View
+from splitbench.data.celeba import CelebA
 from splitbench.methods.shuffling.spectrum import spectral_patches
 from splitbench.metrics.ssim import SSIM
-from tests.attacks._tokens import PATCH, SIDE, edge, pictures, tokens_view
+from tests.attacks._tokens import PATCH, SIDE, Edge, edge, pictures, tokens_view
 
 ROWS = SIDE // PATCH
 TRUTH = pictures(32, 1)
@@ -156,3 +159,23 @@ def test_it_asks_once_for_all_that_it_may() -> None:
     view = replace(tokens_view(edge(), TRUTH, PUBLIC), query=Query(answer, 100))  # type: ignore[arg-type]
     MAEDecoder(steps=1, width=8, blocks=0).run(view, generator(0))
     assert asked == [100], "the client makes the batches that a defense mixes"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("SPLITBENCH_DATA" not in os.environ, reason="needs celeba under SPLITBENCH_DATA")
+def test_undefended_faces_reach_the_bar_with_a_patch_of_16() -> None:
+    faces = CelebA().load((Path(os.environ["SPLITBENCH_DATA"]),)).train.x[:1024].float() / 255
+    truth, public = faces[:32], faces[32:]
+    with torch.random.fork_rng():
+        torch.manual_seed(11)
+        client = Edge(patch=16, width=256, side=64).eval().requires_grad_(False)
+    view = replace(tokens_view(edge(), TRUTH, PUBLIC), shape=(3, 64, 64), targets=client(truth)[None])
+    view = replace(
+        view,
+        layout=Layout("tokens", (17, 256), 1, (4, 4)),
+        auxiliary=Auxiliary(public, torch.zeros(len(public))),
+        query=Query(lambda x: client(x)[None], len(public)),  # type: ignore[arg-type]
+    )
+    found = MAEDecoder().run(view, generator(0)).inputs
+    assert found is not None
+    assert float(SSIM()(found, Truth.of(truth)).mean()) > MAEDecoder.bars["ssim"]["celeba"]
