@@ -1,0 +1,1 @@
+"""Patches followed from round to round."""
