@@ -51,6 +51,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "field_decoder": {"steps": 100},
     "jigsaw": {"steps": 20, "width": 32, "blocks": 1},
     "batch_jigsaw": {"steps": 20, "width": 32, "blocks": 1},
+    "multi_round": {"steps": 20, "width": 32, "blocks": 1},
     "unsplit": {"outer": 30, "inner": 10},
     "fora": {"steps": 5, "decoder_steps": 60, "critic_width": 8},
     "seal_basis": {"steps": 5, "decoder_steps": 60, "critic_width": 8},
@@ -67,7 +68,7 @@ ALIGNING = ("fora", "fsa", "fsha", "sdar", "seal_basis", "shadow_secrets")
 SMOOTHING = ("pix2pix",)
 # Who reads a patch off each token needs tokens; and who puzzles does not look at their order, and a noisy ground has
 # no other.
-PUZZLING = ("jigsaw", "batch_jigsaw", "patch_set")
+PUZZLING = ("jigsaw", "batch_jigsaw", "multi_round", "patch_set")
 
 
 def attack(name: str, brief: bool = False) -> Any:
