@@ -33,7 +33,7 @@ class BatchJigsaw(Attack):
     """Recover the patches of a batch that were mixed among its images, and find for each its image and its place.
 
     Beyond Yao et al., "Privacy-Preserving Split Learning via Patch Shuffling over Transformers", ICDM 2022
-    (https://doi.org/10.1109/ICDM54844.2022.00074), algorithm 2, from one round. A network looks at each row and says
+    (https://github.com/dixiyao/PatchShuffling), algorithm 2, from one round. A network looks at each row and says
     of each patch which row and place it is likely to belong to and which others are its neighbours; graduated
     assignment (Gold and Rangarajan, TPAMI 1996) puts all patches of the batch into slots. Merging by borders
     (Gallagher, CVPR 2012) does so without training: pieces grow in the whole batch, and are their rows' by majority.

@@ -28,7 +28,7 @@ class Jigsaw(Attack):
     """Recover the patches of each image, as `patch_set` does, and put them where they were.
 
     Beyond Yao et al., "Privacy-Preserving Split Learning via Patch Shuffling over Transformers", ICDM 2022
-    (https://doi.org/10.1109/ICDM54844.2022.00074), section IV-B, which counts the orders that a guess would have to
+    (https://github.com/dixiyao/PatchShuffling), section IV-B, which counts the orders that a guess would have to
     try. Two solvers: neighbours merged by their borders, without training (Gallagher, CVPR 2012), and a network that
     learns from public images where a patch belongs and what is beside it, with graduated assignment (Gold and
     Rangarajan, TPAMI 1996). Each image takes the better answer, by the network's likelihood and the borders.

@@ -20,7 +20,7 @@ class PatchSet(Attack):
     """Map each token to its patch by ridge regression, and leave the patches in the order in which they came.
 
     Beyond Yao et al., "Privacy-Preserving Split Learning via Patch Shuffling over Transformers", ICDM 2022
-    (https://doi.org/10.1109/ICDM54844.2022.00074), whose attackers look for images: a shuffle hides the order of the
+    (https://github.com/dixiyao/PatchShuffling), whose attackers look for images: a shuffle hides the order of the
     patches and nothing of the patches themselves. With the client's weights the pairs are exact; with queries alone,
     whose answers are shuffled too, tokens and patches are matched on the way.
     """

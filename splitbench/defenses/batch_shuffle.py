@@ -21,7 +21,7 @@ class BatchShuffle(Shuffling):
     """Keep some tokens of each image, deal the others out to all images of the batch, and shuffle each image.
 
     Yao et al., "Privacy-Preserving Split Learning via Patch Shuffling over Transformers", ICDM 2022, algorithm 2 (BS).
-    https://doi.org/10.1109/ICDM54844.2022.00074
+    https://github.com/dixiyao/PatchShuffling
     Row j keeps floor(k N) of its N tokens and the label of image j: labels are not mixed. Cut after the first block
     the client has the paper's layers, and that frozen block sees the mixed rows. `last_shuffle` is the text's and the
     public code's; algorithm 2 as printed has none, so that kept tokens come first and are given away.
@@ -49,7 +49,7 @@ class BatchShuffle(Shuffling):
         return Shuffled(self.context.layout.prefix, self._order)
 
     def _order(self, count: int, tokens: int, generator: Generator | None) -> Tensor:
-        return across_batch(count, tokens, math.floor(self.k * tokens), generator, self.last_shuffle)
+        return across_batch(count, tokens, math.floor(self.k * tokens + 1e-9), generator, self.last_shuffle)
 
     def _shares(self, order: Tensor, tokens: int) -> Tensor:
         """(N, N): of each row's tokens, how many are of each image."""

@@ -17,7 +17,7 @@ class PatchShuffle(Shuffling):
     """Put each image's tokens in a random order, drawn anew each time; positions are removed, the client is frozen.
 
     Yao et al., "Privacy-Preserving Split Learning via Patch Shuffling over Transformers", ICDM 2022, algorithm 1 (PS).
-    https://doi.org/10.1109/ICDM54844.2022.00074
+    https://github.com/dixiyao/PatchShuffling
     Cut after the first block (`block1`) the client has the paper's layers: embedding, shuffle, one frozen block. A
     class token keeps its place. Nobody else can put the tokens back, and the server does not need to.
     """

@@ -25,7 +25,7 @@ class SpectralShuffle(Shuffling):
     """Send patches of the image's spectrum in a random order; the network begins at the server.
 
     Yao et al., "Privacy-Preserving Split Learning via Patch Shuffling over Transformers", ICDM 2022, algorithm 1 (PS+).
-    https://doi.org/10.1109/ICDM54844.2022.00074
+    https://github.com/dixiyao/PatchShuffling
     Real and imaginary parts are channels of their own. R1 transforms the image, as figure 4 shows it and table VI
     counts it. R2 transforms what the frozen patch embedding makes of it, folded back into an image of three channels,
     as algorithm 1 says and the public code does; a token then has to hold 3 p^2 values. Where the model is cut makes

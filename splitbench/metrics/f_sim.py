@@ -20,7 +20,7 @@ class FSim(Metric):
 
     Yao et al., "Privacy-Preserving Split Learning via Patch Shuffling over Transformers", ICDM 2022, section V-A:
     the features that the last linear classifier is given, of InceptionResnetV1 (VGGFace2) for faces and of ResNet-18
-    (ImageNet) for objects. https://doi.org/10.1109/ICDM54844.2022.00074
+    (ImageNet) for objects. https://github.com/dixiyao/PatchShuffling
     Images are resized bilinearly to the embedder's input, grey ones get three equal channels, and an .onnx file gets
     them normalised by the mean and standard deviation of ImageNet.
     Departs from the paper: the embedder is whatever file is given, so compare values of one embedder only. A

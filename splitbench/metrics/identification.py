@@ -21,7 +21,7 @@ class Identification(Metric):
     """The share of recovered images whose nearest original, by deep features, shows the same person (ID).
 
     Yao et al., "Privacy-Preserving Split Learning via Patch Shuffling over Transformers", ICDM 2022, section V-A:
-    the success rate of identification. https://doi.org/10.1109/ICDM54844.2022.00074
+    the success rate of identification. https://github.com/dixiyao/PatchShuffling
     Departs from the paper: there a classifier of all 10,177 people of CelebA identifies a face, a network trained
     on the whole data set. Here the gallery is the original images that were attacked, each person's several images
     and the very one included, and the nearest by cosine similarity decides: a few dozen people are easier to tell

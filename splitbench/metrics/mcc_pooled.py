@@ -18,7 +18,7 @@ class MCCPooled(Metric):
     """The correlation of guessed and true attributes, counted in one table of confusions for all of them.
 
     Yao et al., "Privacy-Preserving Split Learning via Patch Shuffling over Transformers", ICDM 2022, equation 10.
-    https://doi.org/10.1109/ICDM54844.2022.00074
+    https://github.com/dixiyao/PatchShuffling
     The equation leaves open whether attributes are counted together; the printed pairs of accuracy and MCC are those of
     this form. It rewards knowing which attributes are common: always giving the commonest answer scores 0.36 on CelebA,
     where the mean over attributes (`mcc`) is 0.

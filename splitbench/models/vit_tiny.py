@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
+import torch
 from annotated_types import Ge
 from torch import nn
 
@@ -14,6 +15,8 @@ from splitbench.core.layout import Layout, on_grid
 from splitbench.core.model import Model
 from splitbench.models._parts.shapes import image, whole_patches
 from splitbench.models._timm.package import timm
+
+_MEAN, _DEVIATION = 0.5, 0.25  # of pixels, roughly, in any data set of images
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class ViTTiny(Model):
     depth: Annotated[int, Ge(1)] = 12  # transformer blocks; 6 in CutMixSL
     width: Annotated[int, Ge(1)] = 192  # of a token; a multiple of heads
     heads: Annotated[int, Ge(1)] = 3  # of attention
+    positions: Literal["random", "sincos"] = "random"  # how learned positions begin; sincos suits few images
+    centred: bool = False  # the embedding begins as for pixels of mean 0.5 and deviation 0.25, not of [0, 1]
 
     @property
     def cuts(self) -> Mapping[str, str]:
@@ -57,4 +62,25 @@ class ViTTiny(Model):
             embed_dim=self.width,
             num_heads=self.heads,
         )
+        if self.positions == "sincos":
+            _begin_with_waves(network, height // self.patch, width // self.patch, self.width)
+        if self.centred:
+            _begin_centred(network.patch_embed.proj)
         return network
+
+
+@torch.no_grad()
+def _begin_with_waves(network: Any, rows: int, columns: int, width: int) -> None:
+    """Beyer, Zhai and Kolesnikov, "Better plain ViT baselines for ImageNet-1k", 2022. https://arxiv.org/abs/2205.01580"""
+    if width % 4:
+        raise SplitbenchError(f"vit_tiny: positions=sincos needs a width that is a multiple of 4, not {width}")
+    waves = timm.layers.build_sincos2d_pos_embed([rows, columns], width)
+    network.pos_embed[:, 1:] = waves.to(network.pos_embed)
+
+
+@torch.no_grad()
+def _begin_centred(embedding: nn.Conv2d) -> None:
+    """A linear layer takes the mean off as well as a step before it would, and stays one layer."""
+    assert embedding.bias is not None
+    embedding.weight.mul_(1 / _DEVIATION)
+    embedding.bias.copy_(-_MEAN * embedding.weight.sum((1, 2, 3)))

@@ -32,10 +32,10 @@ from splitbench.store.store import Store
 
 Start = Callable[[nn.Module], None]
 
-_BATCH = 50
-_RATE = 1e-3
+_BATCH = 25
+_RATE = 5e-4
 _MASKED = 0.6  # of an image's tokens, hidden from the encoder
-_RISE = 0.1  # of the steps, in which the rate rises
+_RISE = 0.2  # of the steps, in which the rate rises
 _WIDTH, _HEADS, _DEPTH = 128, 4, 2  # of the decoder that masked autoencoding throws away
 _KEPT = 4  # of this process' pretrainings, those that are remembered
 
