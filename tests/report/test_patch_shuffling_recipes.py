@@ -30,7 +30,7 @@ GALLERIES = {"figure6": "table1", "figure7": "table2", "figure9": "table4", "fig
 NAMES = [name for name in recipes.names() if name.startswith("patch_shuffling/")]
 RUN = [name for name in NAMES if not recipes.counts_only(recipes.find(name)[1])]
 SHARED = Path(__file__).parents[3] / "shared" / "papers" / "values" / "patch_shuffling.yaml"
-METRICS = {"acc": "accuracy", "fsim": "f_sim", "id": "identification"}
+METRICS = {"acc": "accuracy", "mcc": "mcc_pooled", "fsim": "f_sim", "id": "identification"}
 METHODS = {"SL": "none", "SL/ Adv": "none", "Adv": "adversarial", "Blur": "blur", "DP": "dp_gaussian", "GN": "gaussian",
            "Our PS": "patch_shuffle", "Our BS": "batch_shuffle", "Our BS 75": "batch_shuffle",
            "Our PS+": "spectral_shuffle"}  # fmt: skip
