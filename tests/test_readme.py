@@ -237,3 +237,22 @@ def test_attacks(splitbench: Command, here: Path) -> None:
         assert "ssim" in said
         assert "undefended" in said
         assert ("verdict" in said) == ("--double" in line)
+
+
+def test_patch_shuffling(splitbench: Command, here: Path) -> None:
+    lines = [line for line in section("Patch shuffling", "##") if "patch_shuffling/" not in line]
+    assert [shlex.split(line)[1] for line in lines] == [
+        "claims",
+        "train",
+        *["attack"] * 3,
+        "train",
+        "attack",
+        "account",
+    ]
+    quick = {"train": [*SMALL, "--epochs", "1"], "attack": ["--steps", "2"]}
+    for line in lines:
+        command = shlex.split(line)[1]
+        further = ["--pretrain-epochs", "1"] if "--pretrain " in line else []
+        said = run(splitbench, line.replace("--rounds 30", "--rounds 2"), *quick.get(command, []), *further)
+        assert said
+        assert command != "attack" or "undefended" in said
