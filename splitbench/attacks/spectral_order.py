@@ -24,7 +24,6 @@ from splitbench.core.layout import by_rank
 from splitbench.core.threat import ThreatModel
 from splitbench.core.view import Recovered, View
 from splitbench.methods.shuffling.patches import patched, unpatched
-from splitbench.methods.shuffling.spectrum import spectral_patches
 
 _FOLDED = 3  # channels of the image into which tokens are folded
 _NEARER = 0.8  # how much nearer an answer is to its own spectrum than to another's, if it is one
@@ -53,9 +52,9 @@ class SpectralOrder(Attack):
     Not of the paper, which holds that values at different frequencies are not correlated. Those at opposite ones are
     equal but for a sign, so that every patch of an even spectrum says which are its neighbours: exactly, without
     training and, if the image itself was transformed (R1), without any data. If its folded embedding was (R2), queries
-    give the embedding's inverse by ridge regression. Where symmetry is gone, as if the client kept half of the spectrum
-    back, patches are sorted by how strong each frequency usually is; the better way is chosen for each image. Tokens
-    that are no spectrum are taken as they lie and inverted linearly, as `inversion` begins.
+    give the embedding's inverse by ridge regression. Where symmetry is gone, as where a client of R1 keeps half of the
+    spectrum back, patches are sorted by how strong each frequency usually is; the better way is chosen for each image.
+    Tokens that are no spectrum are taken as they lie and inverted linearly, as `inversion` begins.
     """
 
     needs: ClassVar[ThreatModel] = ThreatModel()
@@ -97,9 +96,13 @@ class SpectralOrder(Attack):
         """Whether the spectra are those of images; who has nothing to compare takes it that they are."""
         if self.reading != "auto":
             return self.reading == "R1"
+        if crops.half and together > 1:
+            return False
         return not pairs or _told(pairs, crops, together)
 
     def _of_the_embedding(self, crops: Crops, tokens: Tensor, together: int) -> bool:
+        if crops.half:  # which does not say how it belongs together
+            return False
         if self.reading != "auto":
             return self.reading == "R2"
         some = tokens[: max(_LOOK, together)]
@@ -112,7 +115,7 @@ def _told(pairs: Pairs, crops: Crops, together: int) -> bool:
     z, x = pairs.rounds[0, :count, -crops.places :], pairs.x[:count]
     if together > 1:
         z = by_symmetry(z, crops, together)
-    true = spectral_patches(x, crops.rows, crops.columns)
+    true = crops.sent(x)
     own, other = ((by_truth(z, one) - one).square().mean() for one in (true, true.roll(1, 0)))
     return bool(own < _NEARER * other)
 
@@ -128,7 +131,7 @@ def _from_images(tokens: Tensor, crops: Crops, view: View, pairs: Pairs | None) 
             raise SplitbenchError(_untied(crops))
         return crops.images(tokens)
     x = pairs.x if pairs else view.auxiliary.x
-    known = spectral_patches(x, crops.rows, crops.columns)
+    known = crops.sent(x)
     if pairs:
         known = by_truth(pairs.rounds[0, :, -crops.places :], known)
     usual = Usual.of(known, crops)
@@ -137,9 +140,10 @@ def _from_images(tokens: Tensor, crops: Crops, view: View, pairs: Pairs | None) 
 
 
 def _untied(crops: Crops) -> str:
+    whole = f"{'half of ' if crops.half else ''}a spectrum of {crops.shape[1]} x {crops.shape[2]}"
     return (
-        f"spectral_order: crops of {crops.height} x {crops.width} of a spectrum of {crops.shape[1]} x {crops.shape[2]} "
-        "are not tied by symmetry; grant auxiliary samples, whose spectra say how strong each frequency usually is"
+        f"spectral_order: crops of {crops.height} x {crops.width} of {whole} are not tied by symmetry; grant auxiliary "
+        "samples, whose spectra say how strong each frequency usually is"
     )
 
 

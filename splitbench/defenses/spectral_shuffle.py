@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -7,13 +8,10 @@ import torch
 from torch import Generator, Tensor, nn
 
 from splitbench.core.errors import SplitbenchError
-from splitbench.core.imagined import Imagined
 from splitbench.core.layout import Layout
 from splitbench.core.member import Batch
 from splitbench.core.split import SplitModel
-from splitbench.core.threat import Knowledge
 from splitbench.core.tokens import Reordered
-from splitbench.defenses._shuffling.imagined import Shuffled
 from splitbench.defenses._shuffling.tokens import Shuffling, opened, places
 from splitbench.methods.shuffling.orders import within_images
 from splitbench.methods.shuffling.patches import unpatched
@@ -38,15 +36,25 @@ class SpectralShuffle(Shuffling):
     positions: bool = False  # the server adds learned positions to the tokens as they arrive, as the public code does
 
     def sends(self, layout: Layout) -> Layout:
-        return Layout("tokens", (layout.places, self._width), 0, layout.grid)
+        rows, columns = self._sent
+        return Layout("tokens", (rows * columns, self._width), 0, (rows, columns))
+
+    @property
+    def _called(self) -> str:
+        return type(self).__module__.rpartition(".")[2]
 
     @property
     def _grid(self) -> tuple[int, int]:
         layout = self.context.layout
-        places(self.context, "spectral_shuffle")
+        places(self.context, self._called)
         if len(self.context.sample) != 3 or layout is None or layout.grid is None:
-            raise SplitbenchError("spectral_shuffle transforms images, and the tokens here do not lie on one")
+            raise SplitbenchError(f"{self._called} transforms images, and the tokens here do not lie on one")
         return layout.grid
+
+    @property
+    def _sent(self) -> tuple[int, int]:
+        """Rows and columns of the patches that leave the client."""
+        return self._grid
 
     @property
     def _width(self) -> int:
@@ -65,16 +73,18 @@ class SpectralShuffle(Shuffling):
         if self.reading == "R2":
             if layout.channels * 2 != self._width:
                 raise SplitbenchError(
-                    f"spectral_shuffle in the reading R2 folds a token of 3 x p x p values; patches of "
+                    f"{self._called} in the reading R2 folds a token of 3 x p x p values; patches of "
                     f"{self.context.sample[1] // rows} pixels need a width of {self._width // 2}, the model has "
                     f"{layout.channels}. Set its width, or take reading=R1"
                 )
             shape = (3, *self.context.sample[1:])
-            client: nn.Module = nn.Sequential(front, Folded(shape, rows, columns, layout.prefix))
+            client: nn.Module = nn.Sequential(
+                front, Folded(shape, rows, columns, layout.prefix), self._spectrum(rows, columns)
+            )
         else:
-            client = Spectrum(rows, columns)
+            client = self._spectrum(rows, columns)
         embedding = SpectralEmbedding(
-            self._width, layout.channels, layout.places, layout.prefix, self.compress, self.positions
+            self._width, layout.channels, math.prod(self._sent), layout.prefix, self.compress, self.positions
         )
         server = nn.Sequential(embedding, back, model.stages[1])
         start = Reordered(client, nn.Identity()).requires_grad_(False)
@@ -83,13 +93,14 @@ class SpectralShuffle(Shuffling):
     def inputs(self, batch: Batch, generator: Generator | None) -> Batch:
         if self.context.layout is None:
             return batch
-        return replace(batch, order=within_images(len(batch), places(self.context, "spectral_shuffle"), generator))
+        return replace(batch, order=within_images(len(batch), math.prod(self._sent), generator))
 
-    def imagined(self, rung: Knowledge, observed: Tensor) -> Imagined:
-        return Imagined() if rung == "none" or self.context.layout is None else Shuffled(0, self._order)
+    def _spectrum(self, rows: int, columns: int) -> nn.Module:
+        return Spectrum(rows, columns)
 
-    def _order(self, count: int, tokens: int, generator: Generator | None) -> Tensor:
-        return within_images(count, tokens, generator)
+    @property
+    def prefix(self) -> int:
+        return 0  # a class token is the server's
 
 
 class Spectrum(nn.Module):
@@ -104,15 +115,14 @@ class Spectrum(nn.Module):
 
 
 class Folded(nn.Module):
-    """Tokens of 3 p^2 values laid out as an image, whose spectrum is cropped into patches."""
+    """Tokens of 3 p^2 values laid out as an image."""
 
     def __init__(self, shape: tuple[int, ...], rows: int, columns: int, prefix: int) -> None:
         super().__init__()
         self.shape, self.rows, self.columns, self.prefix = shape, rows, columns, prefix
 
     def forward(self, tokens: Tensor) -> Tensor:
-        image = unpatched(tokens[:, self.prefix :], self.shape, self.rows, self.columns)
-        return spectral_patches(image, self.rows, self.columns)
+        return unpatched(tokens[:, self.prefix :], self.shape, self.rows, self.columns)
 
 
 class SpectralEmbedding(nn.Module):

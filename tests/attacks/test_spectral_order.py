@@ -18,12 +18,14 @@ from splitbench.attacks._spectral.sorting import by_symmetry
 from splitbench.attacks.spectral_order import SpectralOrder
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.layout import Layout
+from splitbench.core.metric import Truth
 from splitbench.core.randomness import generator
 from splitbench.core.threat import ThreatModel
 from splitbench.core.view import Auxiliary, Query, View
 from splitbench.methods.shuffling.orders import across_batch, within_images
 from splitbench.methods.shuffling.patches import patched, unpatched
 from splitbench.methods.shuffling.spectrum import spectral_patches
+from splitbench.metrics.ssim import SSIM
 
 Sends = Callable[[Tensor], Tensor]
 
@@ -84,7 +86,7 @@ def shuffled(
             shape=tuple(x.shape[1:]),
             classes=2,
             stages=[],
-            layout=Layout("tokens", tuple(sent.shape[2:]), 0, (grid, grid)),
+            layout=Layout("tokens", tuple(sent.shape[2:]), 0, (sent.shape[2] // grid, grid)),
             batch=batch,
             auxiliary=Auxiliary(public, torch.zeros(len(public))) if public is not None else None,
             query=query if public is not None else None,
@@ -198,6 +200,61 @@ def test_half_a_spectrum_is_sorted_by_its_magnitudes() -> None:
         assert error(view, x).median() < 0.05 * blind
     with shuffled(x, grid, half) as view:
         assert error(view, x).median() > 0.2 * blind, "symmetry alone has nothing to go by"
+
+
+def lower(grid: int) -> Sends:
+    """A client that sends the rows of crops from frequency zero on."""
+    return lambda x: spectral_patches(x, grid, grid)[:, grid * grid // 2 :]
+
+
+def without_highest_row(x: Tensor) -> Tensor:
+    signs = torch.ones(x.shape[2], 1)
+    signs[1::2] = -1
+    return x - signs * (x * signs).mean(2, keepdim=True)
+
+
+@pytest.mark.parametrize("grid", [4, 8])
+def test_half_of_the_crops_in_their_places_are_the_image_without_its_highest_row(grid: int) -> None:
+    x = torch.rand(4, 3, 32, 32, generator=generator(0, "noise"))
+    crops = Crops.of(Layout("tokens", (grid**2 // 2, 6 * (32 // grid) ** 2), 0, (grid // 2, grid)), (3, 32, 32), 3)
+    assert crops == Crops(3, grid, grid, 32 // grid, 32 // grid, half=True)
+    torch.testing.assert_close(crops.sent(x), lower(grid)(x))
+    torch.testing.assert_close(crops.images(crops.sent(x)), without_highest_row(x), atol=1e-5, rtol=1e-5)
+
+
+def test_half_of_the_crops_are_told_from_all_of_larger_ones_and_from_other_tokens() -> None:
+    def told(places: int, values: int, prefix: int, grid: tuple[int, int] | None) -> Crops | None:
+        return Crops.of(Layout("tokens", (places + prefix, values), prefix, grid), (3, 32, 32), 3)
+
+    assert told(16, 384, 0, (4, 4)) == Crops(3, 4, 4, 8, 8)
+    assert told(8, 768, 0, (2, 4)) == Crops(3, 2, 4, 16, 8), "8 crops can be a whole spectrum as well"
+    assert told(8, 384, 0, (2, 4)) == told(8, 384, 0, None) == Crops(3, 4, 4, 8, 8, half=True)
+    assert told(8, 384, 1, (2, 4)) is None, "no network begins before a spectrum, and with it a class token"
+    assert told(8, 383, 0, (2, 4)) is None
+
+
+def test_crops_of_half_a_spectrum_are_sorted_by_their_magnitudes() -> None:
+    x, public = smooth(32, 32), smooth(256, 32, seed=7)
+    blind = (x.mean(0) - x).square().mean()
+    with shuffled(x, 4, lower(4), public=public) as view:
+        assert error(view, x).median() < 0.05 * blind
+    with shuffled(x, 4, lower(4)) as view, pytest.raises(SplitbenchError, match="8 x 8 of half of a spectrum of 32"):
+        found(view)
+
+
+def test_half_a_spectrum_of_a_folded_embedding_is_inverted_as_it_lies() -> None:
+    x, public = smooth(16, 32), smooth(128, 32, seed=7)
+    with shuffled(x, 4, lambda x: folded(32, 4)(x)[:, 8:], public=public) as view:
+        assert error(view, x).mean() < 1.5 * (x.mean(0) - x).square().mean()
+
+
+@pytest.mark.parametrize(("grid", "least"), [(4, 0.98), (8, 0.80)])
+def test_half_the_spectra_of_real_faces_do_not_hide_them(grid: int, least: float, shared_data: Path) -> None:
+    with np.load(shared_data / "celeba.npz") as arrays:
+        x = torch.from_numpy(arrays["x_test"][:25]).permute(0, 3, 1, 2).float() / 255
+        public = torch.from_numpy(arrays["x_train"][:1000]).permute(0, 3, 1, 2).float() / 255
+    with shuffled(x, grid, lower(grid), public=public) as view:
+        assert SSIM()(found(view).clamp(0, 1), Truth.of(x)).mean() > least
 
 
 def test_of_a_folded_embedding_queries_tell_the_inverse() -> None:

@@ -20,6 +20,7 @@ from splitbench.core.message import About
 from splitbench.core.randomness import generator, seeded
 from splitbench.core.split import output_shape
 from splitbench.defenses.batch_shuffle import BatchShuffle
+from splitbench.defenses.half_spectral_shuffle import HalfSpectralShuffle
 from splitbench.defenses.patch_shuffle import PatchShuffle
 from splitbench.defenses.spectral_shuffle import SpectralShuffle
 from splitbench.methods.shuffling.orders import across_batch, within_images
@@ -30,7 +31,8 @@ from splitbench.models.vit_tiny import ViTTiny
 
 SHAPE, CLASSES = (3, 16, 16), 5
 MODEL = ViTTiny(patch=4, depth=2, width=48, heads=3)
-SHUFFLES = (PatchShuffle(), BatchShuffle(k=0.4), SpectralShuffle(), SpectralShuffle(reading="R2"))
+HALVES = (HalfSpectralShuffle(), HalfSpectralShuffle(reading="R2"))
+SHUFFLES = (PatchShuffle(), BatchShuffle(k=0.4), SpectralShuffle(), SpectralShuffle(reading="R2"), *HALVES)
 
 
 def network(cut="block1", model=MODEL):
@@ -234,6 +236,57 @@ def test_the_second_reading_sends_the_spectrum_of_the_folded_embedding():
     torch.testing.assert_close(patched(folded, 4, 4), tokens, atol=1e-5, rtol=1e-5)
 
 
+def in_place(z, order):
+    back = torch.empty_like(z)
+    back.view(-1, z.shape[-1])[order.flatten()] = z.flatten(0, 1)
+    return back
+
+
+def mirrored(rows):
+    """Rows of frequencies, each made the conjugate of the opposite one; columns are centred."""
+    return rows.flip(-1).roll(1, -1).conj()
+
+
+def test_the_lower_half_of_a_spectrum_says_all_but_its_highest_row():
+    z, batch, _ = sent(HalfSpectralShuffle())
+    assert z.shape == (6, 8, 2 * 3 * 16)
+    real, imaginary = unpatched(in_place(z, batch.order), (6, 8, 16), 2, 4).double().chunk(2, 1)
+    below = torch.complex(real, imaginary)  # rows 0 to 7
+    whole = torch.cat((torch.zeros_like(below[:, :, :1]), mirrored(below[:, :, 1:].flip(2)), below), 2)
+    image = torch.fft.ifft2(torch.fft.ifftshift(whole, dim=(-2, -1)), norm="ortho").real
+    # The row of frequency 8 alternates from pixel to pixel.
+    signs = torch.tensor([1.0, -1.0]).repeat(8)[:, None]
+    lost = signs * (batch.x * signs).mean(2, keepdim=True)
+    torch.testing.assert_close(image.float(), batch.x - lost, atol=1e-5, rtol=1e-5)
+    assert lost.abs().max() > 0.01
+
+
+def test_half_a_spectrum_of_the_folded_embedding_is_half_of_what_the_second_reading_sends():
+    z, batch, model = sent(HalfSpectralShuffle(reading="R2"))
+    tokens = model.stages[0].front[0](batch.x)[:, 1:]
+    torch.testing.assert_close(in_place(z, batch.order), spectral_patches(unpatched(tokens, SHAPE, 4, 4), 4, 4)[:, 8:])
+
+
+def test_of_a_whole_spectrum_each_patch_mirrors_another_and_of_half_of_one_none():
+    def nearest(defense):
+        z, _, _ = sent(defense)
+        real, imaginary = z.view(6, -1, 6, 4, 4).double().chunk(2, 2)
+        inner = torch.complex(real, imaginary)[..., 1:, 1:]
+        a, b = (torch.view_as_real(one.resolve_conj()).flatten(2) for one in (inner, inner.flip(-2, -1).conj()))
+        return torch.cdist(a, b).amin(2)
+
+    assert nearest(SpectralShuffle()).max() < 1e-5
+    assert nearest(HalfSpectralShuffle()).min() > 0.5
+
+
+@pytest.mark.parametrize("positions", [False, True])
+def test_the_server_learns_of_half_as_many_tokens(positions):
+    z, _, model = sent(HalfSpectralShuffle(positions=positions))
+    assert model.stages[1](z).shape == (6, CLASSES)
+    shapes = [tuple(p.shape) for name, p in model.stages[1].named_parameters() if name.endswith("0.positions")]
+    assert shapes == ([(1, 8, 48)] if positions else [])
+
+
 def test_no_block_is_left_at_the_edge_and_none_is_lost():
     _, model = defended(SpectralShuffle(), cut="block1")
     assert not list(model.stages[0].parameters())
@@ -251,7 +304,7 @@ def test_what_leaves_lies_as_the_defense_says(defense):
     bound, _ = defended(defense)
     layout = bound.sends(bound.context.layout)
     assert tuple(z.shape[1:]) == layout.shape
-    assert layout.grid == (4, 4)
+    assert layout.grid == ((2, 4) if defense in HALVES else (4, 4))
     assert Composed((bound,)).sends(bound.context.layout) == layout
 
 
@@ -279,8 +332,13 @@ def test_the_second_reading_needs_tokens_of_the_right_width():
         defended(SpectralShuffle(reading="R2"), model=ViTTiny(patch=4, depth=2, width=60, heads=3))
 
 
+def test_half_a_spectrum_needs_an_even_number_of_rows_of_patches():
+    with pytest.raises(SplitbenchError, match=r"half_spectral_shuffle .* needs an even number of rows; here are 1"):
+        defended(HalfSpectralShuffle(), model=ViTTiny(patch=16, depth=2, width=48, heads=3))
+
+
 def test_nothing_is_done_where_nothing_crosses():
-    for defense in (PatchShuffle(), BatchShuffle(), SpectralShuffle()):
+    for defense in (PatchShuffle(), BatchShuffle(), SpectralShuffle(), HalfSpectralShuffle()):
         batch = batch_of(3)
         assert defense.bind(Context()).inputs(batch, generator(0)) is batch
 

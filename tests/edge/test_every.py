@@ -18,7 +18,8 @@ from tests.edge._cases import case
 DEFENSES = registry.names("defenses")
 SETTINGS = {"minilm": {"weights": "none"}, "roberta_base": {"length": 32}, "roberta_small": {"length": 32}}
 
-SHUFFLES = ("batch_shuffle", "patch_shuffle", "spectral_shuffle")
+SPECTRAL = ("half_spectral_shuffle", "spectral_shuffle")
+SHUFFLES = ("batch_shuffle", "patch_shuffle", *SPECTRAL)
 # What a defense may say, and which may say it.
 REFUSALS = {
     "no gradients of single samples": ("dpsg",),  # positions of RoBERTa are no layer of their own
@@ -26,7 +27,8 @@ REFUSALS = {
     "have no weights": ("adversarial",),
     "shuffles tokens": SHUFFLES,
     "where the network first holds tokens": SHUFFLES,
-    "transforms images": SHUFFLES,
+    "transforms images": SPECTRAL,
+    "needs an even number of rows": ("half_spectral_shuffle",),
 }
 
 

@@ -8,31 +8,46 @@ import torch
 from torch import Tensor
 
 from splitbench.core.layout import Layout, tiling
-from splitbench.methods.shuffling.spectrum import from_spectral_patches
+from splitbench.methods.shuffling.spectrum import from_spectral_patches, spectral_patches
 
 
 @dataclass(frozen=True)
 class Crops:
-    """`rows` x `columns` crops of `height` x `width` frequencies each, of spectra of so many channels."""
+    """`rows` x `columns` crops of `height` x `width` frequencies each, of spectra of so many channels.
+
+    If `half`, only the lower half of the rows is sent, from frequency zero on.
+    """
 
     channels: int
     rows: int
     columns: int
     height: int
     width: int
+    half: bool = False
 
     @classmethod
     def of(cls, layout: Layout, sample: tuple[int, ...], channels: int) -> Crops | None:
         """As tokens of this layout would be crops of the spectrum of an image of so many channels, if they can be."""
-        grid = layout.grid or tiling(layout.places, sample)
+        whole = cls._cut(layout.grid or tiling(layout.places, sample), layout, sample, channels)
+        if whole or layout.prefix:  # which a client that begins with a spectrum does not have
+            return whole
+        sent = layout.grid
+        grid = (2 * sent[0], sent[1]) if sent else tiling(2 * layout.places, sample)
+        return cls._cut(grid, layout, sample, channels, half=True)
+
+    @classmethod
+    def _cut(
+        cls, grid: tuple[int, int] | None, layout: Layout, sample: tuple[int, ...], channels: int, half: bool = False
+    ) -> Crops | None:
         if layout.kind != "tokens" or grid is None or len(sample) != 3 or sample[1] % grid[0] or sample[2] % grid[1]:
             return None
-        found = cls(channels, *grid, sample[1] // grid[0], sample[2] // grid[1])
+        found = cls(channels, *grid, sample[1] // grid[0], sample[2] // grid[1], half)
         return found if found.values == layout.channels else None
 
     @property
     def places(self) -> int:
-        return self.rows * self.columns
+        """How many crops of an image are sent."""
+        return self.rows * self.columns // (2 if self.half else 1)
 
     @property
     def values(self) -> int:
@@ -46,8 +61,11 @@ class Crops:
 
     @property
     def tied(self) -> bool:
-        """Whether symmetry ties each crop to three others: not where a side is odd, or a crop one frequency thin."""
-        return self.shape[1] % 2 == self.shape[2] % 2 == 0 and min(self.height, self.width) > 1
+        """Whether symmetry ties each crop to three others.
+
+        Not where a side is odd, a crop one frequency thin, or the other half not sent.
+        """
+        return not self.half and self.shape[1] % 2 == self.shape[2] % 2 == 0 and min(self.height, self.width) > 1
 
     @property
     def centre(self) -> tuple[int, int, int, int]:
@@ -71,12 +89,18 @@ class Crops:
         real, imaginary = parts.chunk(2, -3)
         return torch.complex(real.contiguous(), imaginary.contiguous())
 
+    def sent(self, x: Tensor) -> Tensor:
+        """Of images (N, C, H, W) the tokens (N, L, D), each in its place."""
+        return spectral_patches(x, self.rows, self.columns)[:, -self.places :]
+
     def images(self, tokens: Tensor) -> Tensor:
         """Those of which the tokens (N, L, 2 C p q), each in its place, are the spectra.
 
         Of a client that kept back a frequency, the opposite one says what it was: where one of the two is exactly
         zero it is made the other's conjugate.
         """
+        if self.half:
+            tokens = torch.cat((torch.zeros_like(tokens), tokens), 1)
         lost = tokens.flatten(1) == 0
         if bool((lost.float().mean(1) > 0.2).any()):
             tokens = self._completed(tokens)
