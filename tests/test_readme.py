@@ -201,7 +201,7 @@ def test_the_papers_table_is_what_the_command_prints() -> None:
 def test_every_command_line_is_one_that_exists() -> None:
     from splitbench.cli.main import app
 
-    known = {c.name or c.callback.__name__ for c in app.registered_commands if c.callback} | {"data"}  # type: ignore[union-attr]
+    known = {c.name or c.callback.__name__ for c in app.registered_commands if c.callback} | {"account", "data"}  # type: ignore[union-attr]
     lines = [line for language, body in BLOCKS if language == "sh" for line in body.splitlines()]
     used = {shlex.split(line)[1] for line in lines if line.startswith("splitbench")}
     assert used <= known
