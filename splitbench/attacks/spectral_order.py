@@ -15,7 +15,7 @@ from splitbench.attacks._decoding.grid import Grid
 from splitbench.attacks._decoding.linear_inverse import LinearInverse
 from splitbench.attacks._jigsaw.ridge import Ridge
 from splitbench.attacks._spectral.crops import Crops
-from splitbench.attacks._spectral.magnitudes import alike, smoothest
+from splitbench.attacks._spectral.magnitudes import likened, smoothest
 from splitbench.attacks._spectral.sorting import Usual, by_magnitudes, by_symmetry, by_truth
 from splitbench.attacks._steps.descent import draw
 from splitbench.core.attack import Attack
@@ -158,6 +158,6 @@ def _from_embeddings(tokens: Tensor, crops: Crops, view: View, pairs: Pairs) -> 
     x, asked = pairs.x, pairs.rounds[0, :, -crops.places :]
     both = [by_symmetry(part, crops, view.batch) for part in (asked, tokens)]
     # By a shift common to all, each value of a token has one sign for all tokens: the ridge does not mind.
-    spectra = alike(torch.cat(both), crops)
+    spectra = likened(torch.cat(both), crops)
     folded = crops.images(spectra)
     return _restored(folded[len(x) :], folded[: len(x)], x, crops)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import math
+import functools
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
@@ -8,12 +8,10 @@ import torch
 from annotated_types import Gt, Lt
 from torch import Generator, Tensor
 
-from splitbench.core.imagined import Imagined
 from splitbench.core.member import Batch
-from splitbench.core.threat import Knowledge
-from splitbench.defenses._shuffling.imagined import Shuffled
+from splitbench.defenses._shuffling.imagined import Orders
 from splitbench.defenses._shuffling.tokens import Shuffling, places
-from splitbench.methods.shuffling.orders import across_batch, within_images
+from splitbench.methods.shuffling.orders import share_kept, within_images
 
 
 @dataclass(frozen=True)
@@ -40,16 +38,12 @@ class BatchShuffle(Shuffling):
         # A single image, the remainder of an epoch, has nobody to be mixed with.
         if count == 1 or (not batch.learning and self.inference == "alone"):
             return replace(batch, order=within_images(count, tokens, generator))
-        order = self._order(count, tokens, generator)
+        order = self.orders(count, tokens, generator)
         return replace(batch, order=order, about=batch.about.led(self._shares(order, tokens)))
 
-    def imagined(self, rung: Knowledge, observed: Tensor) -> Imagined:
-        if rung == "none" or self.context.layout is None:
-            return Imagined()
-        return Shuffled(self.context.layout.prefix, self._order)
-
-    def _order(self, count: int, tokens: int, generator: Generator | None) -> Tensor:
-        return across_batch(count, tokens, math.floor(self.k * tokens + 1e-9), generator, self.last_shuffle)
+    @property
+    def orders(self) -> Orders:
+        return functools.partial(share_kept, self.k, self.last_shuffle)
 
     def _shares(self, order: Tensor, tokens: int) -> Tensor:
         """(N, N): of each row's tokens, how many are of each image."""

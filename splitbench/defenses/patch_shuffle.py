@@ -2,12 +2,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from torch import Generator, Tensor
+from torch import Generator
 
-from splitbench.core.imagined import Imagined
 from splitbench.core.member import Batch
-from splitbench.core.threat import Knowledge
-from splitbench.defenses._shuffling.imagined import Shuffled
 from splitbench.defenses._shuffling.tokens import Shuffling, places
 from splitbench.methods.shuffling.orders import within_images
 
@@ -26,11 +23,3 @@ class PatchShuffle(Shuffling):
         if self.context.layout is None:
             return batch
         return replace(batch, order=within_images(len(batch), places(self.context, "patch_shuffle"), generator))
-
-    def imagined(self, rung: Knowledge, observed: Tensor) -> Imagined:
-        if rung == "none" or self.context.layout is None:
-            return Imagined()
-        return Shuffled(self.context.layout.prefix, self._order)
-
-    def _order(self, count: int, tokens: int, generator: Generator | None) -> Tensor:
-        return within_images(count, tokens, generator)

@@ -21,7 +21,7 @@ class MSESigned(Metric):
     modality: ClassVar[str | None] = "image"
     leaks_when: ClassVar[Literal["high", "low"]] = "low"
     bounds: ClassVar[tuple[float, float]] = (0.0, 4.0)
-    tolerance: ClassVar[float] = 4 * MSE.tolerance
+    tolerance: ClassVar[float] = 0.02
     on_request: ClassVar[bool] = True
 
     def applies(self, truth: Truth) -> str | None:

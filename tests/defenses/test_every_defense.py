@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import fields, replace
 
 import pytest
@@ -12,13 +13,14 @@ from torch import nn
 from splitbench.core import registry
 from splitbench.core.component import settings_of, validated
 from splitbench.core.defense import Context, Defense
-from splitbench.core.layout import by_rank
+from splitbench.core.layout import Layout, by_rank
 from splitbench.core.member import Batch, Plan
 from splitbench.core.message import About
 from splitbench.core.randomness import generator
 from splitbench.core.schedule import together
 from splitbench.core.split import cut, same_network
 from splitbench.core.wire import Wire
+from splitbench.defenses._shuffling.tokens import Shuffling
 from splitbench.runner.parties import assemble, one_step
 from splitbench.topologies.parallel import Parallel
 from tests.attacks._elsewhere import ELSEWHERE, Elsewhere, There, moved
@@ -50,19 +52,44 @@ def test_no_defense_is_the_baseline():
 
 
 MAPS = Context(by_rank((6, 8, 8)), classes=3, clients=2, secret=5)
+# For defenses that work on tokens: patches of 2 x 2 pixels, embedded.
+TOKENS = replace(MAPS, layout=Layout("tokens", (16, 6), 0, (4, 4)), tokens="tokens", sample=(1, 8, 8))
 
 
-def network():
+class Tokens(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Conv2d(1, 6, 2, 2)
+
+    def forward(self, x):
+        return self.embed(x).flatten(2).transpose(1, 2)
+
+
+class Mean(nn.Module):
+    def forward(self, tokens):
+        return tokens.mean(1)
+
+
+def context_for(defense):
+    return TOKENS if isinstance(defense, Shuffling) else MAPS
+
+
+def network(defense):
     torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(1, 6, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(6 * 64, 3))
+    if isinstance(defense, Shuffling):
+        layers = {"tokens": Tokens(), "block": nn.Linear(6, 6), "pool": Mean(), "head": nn.Linear(6, 3)}
+        return nn.Sequential(OrderedDict(layers)), "block"
+    return nn.Sequential(nn.Conv2d(1, 6, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(6 * 64, 3)), "0"
 
 
 def parties(defense, elsewhere=False):
     """Two clients with unequal batches, their server, and whoever else the defense brings along."""
-    split = defense.bind(MAPS).prepare(same_network(cut(network(), ["0"])))
+    whole, place = network(defense)
+    context = context_for(defense)
+    split = defense.bind(context).prepare(same_network(cut(whole, [place])))
     if elsewhere:
         split = replace(split, stages=tuple(moved(stage) for stage in split.stages))
-    return assemble(split, Plan((6, 6)), defense, MAPS, 0, F.cross_entropy)
+    return assemble(split, Plan((6, 6)), defense, context, 0, F.cross_entropy)
 
 
 def a_step(defense, elsewhere=False):
@@ -76,7 +103,10 @@ def a_step(defense, elsewhere=False):
         batches[party] = Batch(moved(x), moved(y), about) if elsewhere else Batch(x, y, about)
     wire = Wire(record=True)
     together(one_step(Parallel(), members, plan, batches), wire, lambda party: members[party].at_work())
-    slopes = [p.grad for member in members.values() for stage in member.stages for p in stage.parameters()]
+    learned = [
+        p for member in members.values() for stage in member.stages for p in stage.parameters() if p.requires_grad
+    ]
+    slopes = [p.grad for p in learned]
     return slopes, wire.transcript
 
 
@@ -117,8 +147,9 @@ def test_the_same_seed_gives_the_same_step(name):
 
 @each
 def test_an_adversary_that_knows_nothing_imagines_nothing_and_one_that_holds_the_secret_all(name):
-    defense = registry.load("defenses", name)().bind(MAPS)
-    z = torch.rand(4, 6, 8, 8, generator=generator(0))
+    defense = registry.load("defenses", name)()
+    defense = defense.bind(context_for(defense))
+    z = torch.rand(4, *defense.context.layout.shape, generator=generator(0))
     assert not defense.imagined("none", z).disguises
     assert defense.imagined("exact", z).disguises == defense.disguises
     imagined = defense.imagined("exact", z).simulate(z, generator(1))
@@ -150,7 +181,8 @@ def reachable(thing, depth=6):
 
 @each
 def test_what_is_drawn_for_inference_leaves_the_batch_its_size(name):
-    defense = registry.load("defenses", name)().bind(MAPS)
+    defense = registry.load("defenses", name)()
+    defense = defense.bind(context_for(defense))
     about = About.plain(0, torch.arange(3))
     batch = Batch(torch.rand(3, 1, 8, 8), torch.zeros(3, dtype=torch.long), about, learning=False)
     assert len(defense.inputs(batch, generator(0))) == 3

@@ -57,7 +57,7 @@ def smoothest(tokens: Tensor, crops: Crops) -> Tensor:
     return _chosen(tokens, rough.argmin(0), crops)
 
 
-def alike(tokens: Tensor, crops: Crops) -> Tensor:
+def likened(tokens: Tensor, crops: Crops) -> Tensor:
     """Spectral tokens (N, L, D) of many images, each shifted so that it is loud where the others are.
 
     A shift that all of them have in common stays open.

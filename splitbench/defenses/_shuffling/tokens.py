@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from torch import nn
+from torch import Generator, Tensor, nn
 
 from splitbench.core.defense import Context, Defense
 from splitbench.core.errors import SplitbenchError
+from splitbench.core.imagined import Imagined
 from splitbench.core.split import SplitModel
+from splitbench.core.threat import Knowledge
 from splitbench.core.tokens import Reordered, halves
+from splitbench.defenses._shuffling.imagined import Orders, Shuffled
+from splitbench.methods.shuffling.orders import within_images
 
 _POSITIONS = "pos_embed"
 _KINDS = ("tokens", "fields")
@@ -21,6 +25,23 @@ class Shuffling(Defense):
     @property
     def disguises(self) -> bool:
         return True
+
+    @property
+    def orders(self) -> Orders:
+        """What draws them, and leads to nothing of this client's."""
+        return within_images
+
+    @property
+    def prefix(self) -> int:
+        """Tokens that keep their place, ahead of all others."""
+        return self.context.layout.prefix if self.context.layout is not None else 0
+
+    def imagined(self, rung: Knowledge, observed: Tensor) -> Imagined:
+        return Imagined() if rung == "none" else Shuffled(self.prefix, self.orders)
+
+    def sent(self, z: Tensor, generator: Generator | None) -> Tensor:
+        # Shuffled as if no layer followed: where one does, and rows are mixed, that is not quite what it sends.
+        return Shuffled(self.prefix, self.orders).simulate(z, generator)
 
     def prepare(self, model: SplitModel) -> SplitModel:
         if len(model.stages) < 2:
@@ -44,8 +65,8 @@ def places(context: Context, what: str) -> int:
     layout = context.layout
     if layout is None or layout.kind not in _KINDS or not context.tokens or layout.places < 1:
         raise SplitbenchError(
-            f"{what} shuffles tokens, and what crosses this cut is none; take a model that has tokens (vit_tiny, t2t_vit "
-            "or, for tables, difm) and cut it at its embedding or after a block"
+            f"{what} shuffles tokens, and what crosses this cut is none; take a model that has tokens (vit_tiny, "
+            "t2t_vit or, for tables, difm) and cut it at its embedding or after a block"
         )
     return layout.places
 

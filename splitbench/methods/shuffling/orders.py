@@ -5,6 +5,8 @@ An order is (N, L): for each place of each sample, which of the batch's N * L to
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Generator, Tensor
 
@@ -24,6 +26,12 @@ def across_batch(count: int, tokens: int, kept: int, generator: Generator | None
     dealt = leave.flatten()[torch.randperm(leave.numel(), generator=generator)].view_as(leave)
     mixed = torch.cat((stay, dealt), 1)
     return mixed.gather(1, _shuffled(count, tokens, generator)) if last_shuffle else mixed
+
+
+def share_kept(share: float, last_shuffle: bool, count: int, tokens: int, generator: Generator | None) -> Tensor:
+    """Batch shuffling that keeps floor(share * tokens) of an image's tokens."""
+    kept = math.floor(share * tokens + 1e-9)  # 0.29 * 100 is a little less than 29 in binary
+    return across_batch(count, tokens, kept, generator, last_shuffle)
 
 
 def _shuffled(count: int, tokens: int, generator: Generator | None) -> Tensor:
