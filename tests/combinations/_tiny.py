@@ -15,6 +15,12 @@ from splitbench.plan.feasible import load_data
 COUNTS = {"private": 24, "auxiliary": 12, "evaluation": 3}
 TRAINING = {"epochs": 1, "batch": 8}
 IMAGES: dict[str, Any] = {"model": "lenet5", "cut": "conv1", "training": TRAINING, "samples": COUNTS}
+# Sixteen tokens and a class token, for what shuffles them and what puts them back.
+TOKENS: dict[str, Any] = {
+    **IMAGES,
+    "model": {"vit_tiny": {"patch": 7, "depth": 2, "width": 12, "heads": 2}},
+    "cut": "block1",
+}
 TEXTS: dict[str, Any] = {
     **IMAGES,
     "model": {"roberta_small": {"vocabulary": 512, "layers": 1, "width": 16, "length": 32}},
