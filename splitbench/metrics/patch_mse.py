@@ -23,6 +23,7 @@ class PatchMSE(Metric):
     """
 
     modality: ClassVar[str | None] = "image"
+    on_request: ClassVar[bool] = True  # it is about patches, of a size that somebody has to say
     leaks_when: ClassVar[Literal["high", "low"]] = "low"
     tolerance: ClassVar[float] = 0.005
 

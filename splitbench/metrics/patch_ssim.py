@@ -23,6 +23,7 @@ class PatchSSIM(Metric):
     """
 
     modality: ClassVar[str | None] = "image"
+    on_request: ClassVar[bool] = True  # it is about patches, of a size that somebody has to say
     version: ClassVar[int | str] = SSIM.version
     bounds: ClassVar[tuple[float, float]] = SSIM.bounds
 

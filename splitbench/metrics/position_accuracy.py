@@ -28,6 +28,7 @@ class PositionAccuracy(Metric):
     """
 
     modality: ClassVar[str | None] = "image"
+    on_request: ClassVar[bool] = True  # it is about patches, of a size that somebody has to say
 
     patch: Annotated[int, Ge(1)] = 8  # side of a patch in pixels
 

@@ -76,6 +76,21 @@ def label(part: Part, always: int = 0) -> str:
     return f"{part.name}({', '.join(shown)})" if shown else part.name
 
 
+def scored_as(part: Part) -> str:
+    """The version that a score of this metric carries: two settings of one metric are two numbers.
+
+    Files that it reads are in its version already.
+    """
+    component: type[Component] = registry.load(part.kind, part.name)  # type: ignore[arg-type]
+    defaults = defaults_of(component)
+    unusual = [
+        f"{name}={_short(value)}"
+        for name, value in part.settings.items()
+        if name not in component.reads and value != defaults.get(name)
+    ]
+    return f"{part.version}({', '.join(unusual)})" if unusual else str(part.version)
+
+
 def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 

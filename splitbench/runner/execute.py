@@ -225,7 +225,7 @@ def _with_metrics(cell: Cell, stored: Outcome, store: Store, metrics: Sequence[P
     missing = [
         (part, metric)
         for part, metric in wanted
-        if (part.name, str(part.version)) not in present and metric.goal == goal
+        if (part.name, components.scored_as(part)) not in present and metric.goal == goal
     ]
     if missing:
         # Most of what is missing does not apply to such data, and no network has to be loaded to see that.

@@ -220,7 +220,16 @@ def _score(
     utility: bool = False,
 ) -> Score:
     return Score(
-        part.name, str(part.version), value, n, values, readout, against, metric.leaks_when, metric.tolerance, utility
+        part.name,
+        components.scored_as(part),
+        value,
+        n,
+        values,
+        readout,
+        against,
+        metric.leaks_when,
+        metric.tolerance,
+        utility,
     )
 
 
