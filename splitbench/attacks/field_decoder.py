@@ -71,7 +71,7 @@ class FieldDecoder(Attack):
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: min((step + 1) / warm, (1 + math.cos(math.pi * step / max(1, self.steps))) / 2)
         )
-        batches = shuffled(torch.arange(len(x)), self.batch, generator)
+        batches = shuffled(x, self.batch, generator)
         for _ in (bar := steps("decoder", self.steps)):
             rows = next(batches)
             loss = decoder.loss(z[rows], x[rows])

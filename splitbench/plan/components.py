@@ -81,6 +81,8 @@ def scored_as(part: Part) -> str:
 
     Files that it reads are in its version already.
     """
+    if not part.settings:
+        return str(part.version)
     component: type[Component] = registry.load(part.kind, part.name)  # type: ignore[arg-type]
     defaults = defaults_of(component)
     unusual = [

@@ -33,7 +33,7 @@ def trained(
     mine = torch.optim.Adam(generator.parameters(), how.lr, betas=(0.5, 0.999))
     its = torch.optim.Adam(critic.parameters(), how.lr, betas=(0.5, 0.999))
     begins = how.steps * (1 - how.falling)
-    batches = shuffled(torch.arange(len(x)), how.batch, draws)
+    batches = shuffled(x, how.batch, draws)
     generator.train()
     critic.train()
     for step in (bar := steps("pix2pix", how.steps)):

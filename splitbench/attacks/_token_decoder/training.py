@@ -45,7 +45,7 @@ def fitted(decoder: nn.Module, z: Tensor, x: Tensor, how: How, generator: Genera
     kept = slice(seen, None) if aside else slice(None)  # too few to spare any
     optimizer = torch.optim.AdamW(decoder.parameters(), how.lr, betas=(0.9, 0.95), weight_decay=how.decay)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate(step, how))
-    batches = shuffled(torch.arange(seen), how.batch, generator)
+    batches = shuffled(x[:seen], how.batch, generator)
     best, chosen = math.inf, decoder
     every = max(1, how.steps // _LOOKS)
     for step in (bar := steps("decoder", how.steps)):
