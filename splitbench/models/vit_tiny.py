@@ -65,7 +65,7 @@ class ViTTiny(Model):
         if self.positions == "sincos":
             _begin_with_waves(network, height // self.patch, width // self.patch, self.width)
         if self.centred:
-            _begin_centred(network.patch_embed.proj)
+            _begin_centred(network.get_submodule("patch_embed.proj"))
         return network
 
 
@@ -79,8 +79,9 @@ def _begin_with_waves(network: Any, rows: int, columns: int, width: int) -> None
 
 
 @torch.no_grad()
-def _begin_centred(embedding: nn.Conv2d) -> None:
+def _begin_centred(embedding: nn.Module) -> None:
     """A linear layer takes the mean off as well as a step before it would, and stays one layer."""
+    assert isinstance(embedding, nn.Conv2d)
     assert embedding.bias is not None
     embedding.weight.mul_(1 / _DEVIATION)
     embedding.bias.copy_(-_MEAN * embedding.weight.sum((1, 2, 3)))
