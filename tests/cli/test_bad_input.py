@@ -24,6 +24,9 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
+VIT = "--model vit_tiny --depth 1 --cut block1"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -76,6 +79,13 @@ def store(tmp_path: Path) -> Path:
         ("run quickstart --scale smoke --device gpus", ["no device named 'gpus'"]),
         ("train --precision fp8", ["training.precision", "'float32' or 'bf16'"]),
         ("train --augment flop", ["training.augment", "'flip' or 'crop'"]),
+        ("train --pretrain mask", ["training.pretrain", "'supervised' or 'masked'"]),
+        ("train --defense patch_shuffle", ["patch_shuffle shuffles tokens", "vit_tiny, t2t_vit"]),
+        ("train --defense batch_shuffle --k 1.2", ["batch_shuffle.k", "less than 1, got 1.2"]),
+        ("train --defense batch_shuffle --k 0", ["batch_shuffle.k", "greater than 0, got 0"]),
+        (f"train --defense batch_shuffle {VIT} --patch 7 --batch 1", ["training.batch", "mixes the images of a batch"]),
+        (f"train --defense spectral_shuffle {VIT} --patch 9", ["patches of 9 do not tile 28 x 28 pixels"]),
+        (f"train --defense spectral_shuffle {VIT} --patch 7 --reading R2", ["need a width of 147, the model has 192"]),
     ],
 )
 def test_a_wrong_word_is_answered_with_the_nearest(
