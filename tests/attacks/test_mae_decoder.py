@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -162,9 +161,8 @@ def test_it_asks_once_for_all_that_it_may() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("SPLITBENCH_DATA" not in os.environ, reason="needs celeba under SPLITBENCH_DATA")
-def test_undefended_faces_reach_the_bar_with_a_patch_of_16() -> None:
-    faces = CelebA().load((Path(os.environ["SPLITBENCH_DATA"]),)).train.x[:1024].float() / 255
+def test_undefended_faces_reach_the_bar_with_a_patch_of_16(shared_data: Path) -> None:
+    faces = CelebA().load((shared_data,)).train.x[:1024].float() / 255
     truth, public = faces[:32], faces[32:]
     with torch.random.fork_rng():
         torch.manual_seed(11)
