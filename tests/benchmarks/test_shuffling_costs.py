@@ -1,4 +1,4 @@
-"""What shuffling costs the edge, as ratios: `pytest tests/benchmarks/test_shuffling_costs.py -n 0 --benchmark-only -s`."""
+"""What shuffling costs the edge, as ratios; `pytest -n 0 --benchmark-only -s` with this file prints them."""
 
 from __future__ import annotations
 
