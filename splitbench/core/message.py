@@ -85,7 +85,9 @@ class About:
         samples, owners, shares = (
             padded([getattr(part, name) for part in parts]) for name in ("samples", "owners", "shares")
         )
-        return cls(samples, owners, shares, whole, all(part.lead for part in parts))
+        # A row about a single sample stands for it beside rows that are led, such as those of a batch of one.
+        lead = any(part.lead for part in parts) and not any(part.mixes for part in parts)
+        return cls(samples, owners, shares, whole, lead)
 
 
 @dataclass(frozen=True)

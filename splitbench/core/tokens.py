@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
-
-from splitbench.core.split import cut
 
 
 class Reordered(nn.Module):
@@ -26,13 +22,3 @@ class Reordered(nn.Module):
             tokens = torch.cat((ahead, moved), 1) if self.prefix else moved
         z: Tensor = self.back(tokens)
         return z
-
-
-def halves(stage: nn.Module, tokens: str) -> tuple[nn.Module, nn.Module]:
-    """A client's layers before and after the submodule that first holds tokens; where it is the last, what follows
-    is nothing."""
-    names: Sequence[str] = [name for name, _ in stage.named_modules()]
-    if tokens not in names:
-        raise ValueError(f"no submodule named {tokens}")
-    front, back = cut(stage, [tokens])
-    return front, back

@@ -34,7 +34,7 @@ class BatchShuffle(Shuffling):
     def inputs(self, batch: Batch, generator: Generator | None) -> Batch:
         if self.context.layout is None:
             return batch
-        count, tokens = len(batch), places(self.context, "batch_shuffle")
+        count, tokens = len(batch), places(self.context, self.called)
         # A single image, the remainder of an epoch, has nobody to be mixed with.
         if count == 1 or (not batch.learning and self.inference == "alone"):
             return replace(batch, order=within_images(count, tokens, generator))

@@ -22,4 +22,4 @@ class PatchShuffle(Shuffling):
     def inputs(self, batch: Batch, generator: Generator | None) -> Batch:
         if self.context.layout is None:
             return batch
-        return replace(batch, order=within_images(len(batch), places(self.context, "patch_shuffle"), generator))
+        return replace(batch, order=within_images(len(batch), places(self.context, self.called), generator))

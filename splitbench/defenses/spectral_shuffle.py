@@ -40,15 +40,11 @@ class SpectralShuffle(Shuffling):
         return Layout("tokens", (rows * columns, self._width), 0, (rows, columns))
 
     @property
-    def _called(self) -> str:
-        return type(self).__module__.rpartition(".")[2]
-
-    @property
     def _grid(self) -> tuple[int, int]:
         layout = self.context.layout
-        places(self.context, self._called)
+        places(self.context, self.called)
         if len(self.context.sample) != 3 or layout is None or layout.grid is None:
-            raise SplitbenchError(f"{self._called} transforms images, and the tokens here do not lie on one")
+            raise SplitbenchError(f"{self.called} transforms images, and the tokens here do not lie on one")
         return layout.grid
 
     @property
@@ -73,7 +69,7 @@ class SpectralShuffle(Shuffling):
         if self.reading == "R2":
             if layout.channels * 2 != self._width:
                 raise SplitbenchError(
-                    f"{self._called} in the reading R2 folds a token of 3 x p x p values; patches of "
+                    f"{self.called} in the reading R2 folds a token of 3 x p x p values; patches of "
                     f"{self.context.sample[1] // rows} pixels need a width of {self._width // 2}, the model has "
                     f"{layout.channels}. Set its width, or take reading=R1"
                 )

@@ -133,3 +133,17 @@ def test_an_adversary_sees_a_message_without_the_bookkeeping():
     assert message.seen().about is None
     assert message.seen().tensor is message.tensor
     assert message.about is not None
+
+
+def test_rows_that_are_led_stay_so_beside_a_batch_of_one():
+    """The remainder of an epoch has nobody to be mixed with; it must not turn all others into mixtures."""
+    pair, single = About.plain(0, torch.tensor([4, 5])), About.plain(0, torch.tensor([6]))
+    led = pair.led(torch.tensor([[0.75, 0.25], [0.25, 0.75]]))
+    whole = About.cat([led, single])
+    assert whole.lead
+    assert not whole.mixes
+    assert whole.samples[:, 0].tolist() == [4, 5, 6]
+    assert whole.shares[:, 0].tolist() == [0.75, 0.75, 1.0]
+    assert not About.cat([single, single]).lead, "plain rows stay plain"
+    mixture = pair.mixed(torch.tensor([[0.5, 0.5]]))
+    assert About.cat([led, mixture]).mixes, "a mixture among them is one"

@@ -9,9 +9,9 @@ from torch import Generator, Tensor, nn
 from splitbench.core.defense import Context, Defense
 from splitbench.core.errors import SplitbenchError
 from splitbench.core.imagined import Imagined
-from splitbench.core.split import SplitModel
+from splitbench.core.split import SplitModel, cut
 from splitbench.core.threat import Knowledge
-from splitbench.core.tokens import Reordered, halves
+from splitbench.core.tokens import Reordered
 from splitbench.defenses._shuffling.imagined import Orders, Shuffled
 from splitbench.methods.shuffling.orders import within_images
 
@@ -25,6 +25,11 @@ class Shuffling(Defense):
     @property
     def disguises(self) -> bool:
         return True
+
+    @property
+    def called(self) -> str:
+        """As a recipe names it: the name of its file."""
+        return type(self).__module__.rpartition(".")[2]
 
     @property
     def orders(self) -> Orders:
@@ -46,18 +51,13 @@ class Shuffling(Defense):
     def prepare(self, model: SplitModel) -> SplitModel:
         if len(model.stages) < 2:
             return model  # nothing crosses, so nothing is hidden
-        places(self.context, _name(self))
+        places(self.context, self.called)
         front, back = opened(model.stages[0], self.context)
         without_positions(front)
         layout = self.context.layout
         assert layout is not None
         client = Reordered(front, back, layout.prefix).requires_grad_(False)
         return replace(model, stages=(client, *model.stages[1:]))
-
-
-def _name(defense: Defense) -> str:
-    """As a recipe names it: the name of its file."""
-    return type(defense).__module__.rpartition(".")[2]
 
 
 def places(context: Context, what: str) -> int:
@@ -77,7 +77,8 @@ def opened(stage: nn.Module, context: Context) -> tuple[nn.Module, nn.Module]:
         raise SplitbenchError(
             f"the cut is before '{context.tokens}', where the network first holds tokens; cut at its embedding or later"
         )
-    return halves(stage, context.tokens)
+    front, back = cut(stage, [context.tokens])
+    return front, back
 
 
 def without_positions(stage: nn.Module) -> None:
